@@ -19,6 +19,7 @@ from ..backends.frames import user_line
 from ..backends.generated_file import planned_line
 from ..backends.notebook_cells import with_cells_named
 from ..primitives.core.errors import CollectiveError, describe, failure
+from .failures import ranks_in_words
 from .groups import is_capturing, process_group
 from .world import world
 
@@ -131,18 +132,7 @@ def _named(ranks: Sequence[int]) -> str:
     >>> _named([3])
     'rank 3'
     """
-    parts: list[list[int]] = []
-    for rank in ranks:
-        if parts and rank == parts[-1][-1] + 1:
-            parts[-1].append(rank)
-        else:
-            parts.append([rank])
-    words = [
-        str(part[0]) if len(part) == 1 else
-        f"{part[0]} to {part[-1]}" if len(part) > 2 else f"{part[0]}, {part[1]}"
-        for part in parts
-    ]  # fmt: skip
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(words)}"
+    return f"rank{'s' if len(ranks) > 1 else ''} {ranks_in_words(ranks)}"
 
 
 def check_same_values(mesh: Any, what: str, buffer: Any, axes: Sequence[Any]) -> None:

@@ -78,8 +78,7 @@ def data_parallel(
     def parallel_step(*args: Any, **kwargs: Any) -> Any:
         axes = axes_of_step((args, kwargs), names, mesh)
         means = Means(axes_by_name("data_parallel", axes, names), size, accumulate)
-        alone = means.count == 1 and accumulate == 1
-        with setting(slot, axes=replace(axes, means=None if alone else means)):
+        with setting(slot, axes=replace(axes, means=means)):
             return step(*args, **kwargs)
 
     return transformed(parallel_step, step, data_parallel, step, mesh, axis)

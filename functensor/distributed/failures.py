@@ -23,8 +23,8 @@ from typing import Any
 from ..primitives.core.errors import DistributedError, failure
 
 __all__ = [
-    "SECONDS_BETWEEN_LOOKS", "Absence", "Limit", "News", "begin_news",
-    "end_at_once", "late", "mpi_is_running", "news", "seconds_before_telling", "set_timeout",
+    "SECONDS_BETWEEN_LOOKS", "Absence", "Limit", "News", "begin_news", "end_at_once", "late",
+    "leave", "mpi_is_running", "news", "ranks_in_words", "seconds_before_telling", "set_timeout",
 ]  # fmt: skip
 
 # Every so many seconds a process that waits looks for news.
@@ -87,9 +87,26 @@ class Absence:
         return failure(DistributedError, f"{self.what}\n{self.lines}", fix=self.fix)
 
 
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    """Returns the numbers of some ranks, in order, those in a row in short.
+
+    >>> ranks_in_words([0, 1, 2, 5, 6])
+    '0 to 2, 5, 6'
+    """
+    parts: list[list[int]] = []
+    for rank in ranks:
+        if parts and rank == parts[-1][-1] + 1:
+            parts[-1].append(rank)
+        else:
+            parts.append([rank])
+    return ", ".join(
+        f"{part[0]} to {part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts
+    )
+
+
 def late(missing: Sequence[int], lines: Sequence[str]) -> Absence:
     """Returns the processes that did not come in time, and says what others wait for."""
-    names = ", ".join(map(str, missing)) or "none: each waits for something else"
+    names = ranks_in_words(sorted(missing)) or "none: each waits for something else"
     return Absence(
         f"ranks that did not come within {Limit.seconds:g} seconds: {names}",
         "\n".join(f"    {line}" for line in lines),
@@ -108,6 +125,7 @@ class News:
         ended: when this process learnt that others had ended without one.
         waiting: what others say that they wait for.
         stale: whether the others may still believe that this process waits, though it does not.
+        process: the number of this process for the system.
     """
 
     def __init__(self, comm: Any) -> None:
@@ -118,6 +136,8 @@ class News:
         self.ended: dict[int, float] = {}
         self.waiting: dict[int, str] = {}
         self.stale = False
+        # A child process that ends is no end of this one.
+        self.process = os.getpid()
         # What this process has told that it waits for, by what stands for the one that waits.
         self._told: dict[object, str] = {}
         self._sent: list[Any] = []
@@ -253,10 +273,14 @@ class News:
             missing: the processes.
         """
         self.stale = True
-        waiting = {**self.waiting, self._rank: what}
-        return late(
-            missing, [f"rank {r} waits for the {words}" for r, words in sorted(waiting.items())]
-        )
+        ranks: dict[str, list[int]] = {}
+        for rank, words in sorted({**self.waiting, self._rank: what}.items()):
+            ranks.setdefault(words, []).append(rank)
+        return late(missing, [
+            f"rank{'s' * (len(those) > 1)} {ranks_in_words(those)} "
+            f"wait{'s' * (len(those) == 1)} for the {words}"
+            for words, those in ranks.items()
+        ])
 
     def silent(self, ranks: Sequence[int] | None = None) -> list[int]:
         """Returns those of some processes that do not say that they wait for anything."""
@@ -341,8 +365,9 @@ def begin_news(comm: Any) -> None:
 
 def leave(words: str | None) -> None:
     """Tells the others that this process ends, as `News.leave` does, if MPI is running."""
-    if NewsHere.news is not None and mpi_is_running():
-        NewsHere.news.leave(words)
+    found = NewsHere.news
+    if found is not None and found.process == os.getpid() and mpi_is_running():
+        found.leave(words)
 
 
 def mpi_is_running() -> bool:

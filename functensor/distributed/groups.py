@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends.devices import backend_of
 from ..primitives.core.errors import message
+from .failures import ranks_in_words
 from .lone_group import LoneGroup
 from .roll_call import call_tag, roll_call
 from .world import world
@@ -71,7 +72,7 @@ def communicator_of(ranks: tuple[int, ...]) -> Any:
     if comm is None:
         whole = world().comm
         # MPI makes communicators by calls that block.
-        roll_call(whole, ranks, f"first exchange of ranks {', '.join(map(str, ranks))}")
+        roll_call(whole, ranks, f"first exchange of ranks {ranks_in_words(sorted(ranks))}")
         everybody = whole.Get_group()
         comm = _comms[ranks] = whole.Create_group(everybody.Incl(ranks), call_tag(ranks))
     return comm

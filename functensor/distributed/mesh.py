@@ -15,6 +15,7 @@ from ..primitives.core.buffers import device_of
 from ..primitives.core.errors import failure, message
 from ..primitives.core.trace import slot
 from .groups import process_group
+from .objects import said_by_first
 from .world import world
 
 __all__ = ["Mesh", "ProcessAxis", "all_along", "axes_by_name", "axes_of_step", "mesh"]
@@ -41,6 +42,15 @@ class ProcessAxis:
         from .collecting import collected
 
         return collected(self.mesh, name, buffer, axes, params)
+
+    def order_of_first(self, key: str, order: Sequence[int], axes: Sequence[Any]) -> Sequence[int]:
+        """Returns the order that the first process along some axes has for a key."""
+        ranks = self.mesh.ranks([axis.name for axis in axes])
+        if len(ranks) == 1:
+            return order
+        words = "order of gradients of the first rank"
+        said: Sequence[int] = said_by_first(world().comm, ranks, key, order, words)
+        return said
 
     def check_same(self, what: str, buffer: Any, axes: Sequence[Any]) -> None:
         """Checks that an argument or output is the same along axes, where that is asked for."""

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pickle  # of our own processes
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from .waiting import wait
+from .waiting import wait, wait_until
 
-__all__ = ["broadcast_object", "gathered_words"]
+__all__ = ["broadcast_object", "gathered_words", "said_by_first"]
+
+# The tag of messages of `said_by_first`.
+SAID_TAG = 900
+# What first processes have said of keys, by their ranks, and has not been asked for.
+_said: dict[tuple[int, bytes], Any] = {}
+# Messages that others may not have taken yet.
+_sent: list[Any] = []
 
 
 def broadcast_object(
@@ -48,3 +56,32 @@ def gathered_words(comm: Any, words: str, what: str, length: int = 64) -> list[s
     own[: len(letters)] = list(letters)
     wait(comm.Iallgather(own, rows), what)
     return [row.tobytes().rstrip(b"\0").decode(errors="ignore") for row in rows]
+
+
+def said_by_first(comm: Any, ranks: Sequence[int], key: str, value: Any, what: str) -> Any:
+    """Returns what the first of some processes says for a key. It waits for no other one.
+
+    Each process calls it once for a key, at any time.
+
+    Args:
+        comm: a communicator that has the processes.
+        ranks: their ranks in it.
+        key: the key.
+        value: what this process says; that of others than the first one is not looked at.
+        what: what is said, in words, for messages.
+    """
+    first = ranks[0]
+    digest = blake2b(f"{key} of {[*ranks]}".encode(), digest_size=16).digest()
+    if comm.rank == first:
+        _sent[:] = [request for request in _sent if not request.Test()]
+        _sent.extend(comm.isend((digest, value), rank, SAID_TAG) for rank in ranks[1:])
+        return value
+
+    def came() -> bool:
+        while (found := comm.improbe(first, SAID_TAG)) is not None:
+            other, said = found.recv()
+            _said[first, other] = said
+        return (first, digest) in _said
+
+    wait_until(came, what, [first])
+    return _said.pop((first, digest))

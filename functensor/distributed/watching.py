@@ -22,6 +22,9 @@ from .failures import (
     Absence,
     Limit,
     News,
+    end_at_once,
+    leave,
+    ranks_in_words,
     seconds_before_telling,
 )
 
@@ -75,6 +78,7 @@ class Watch:
         self._closed = False
         self._noticed = False
         self._thread: threading.Thread | None = None
+        self._beginning = threading.Lock()
         # When the oldest work became the oldest, and what stands for it among the news.
         self._since = 0.0
         self._oldest: Work | None = None
@@ -137,28 +141,40 @@ class Watch:
             raise self.absence.error()
 
     def close(self) -> None:
-        """Waits until all work is done, or is given up, and ends the thread.
-
-        The process ends by the error for which work was given up, if nobody has noticed it.
-        """
+        """Waits until all work is done, or is given up, and ends the thread."""
         if self._thread is None:
             return
-        while self._queued and self.absence is None:
+        atexit.unregister(self._end_program)
+        # A child process has no such thread.
+        while self._queued and self.absence is None and self._thread.is_alive():
             sleep(SECONDS_BETWEEN_LOOKS)
         self._closed = True
         self._awake.set()
         self._thread.join()
-        if self.absence is not None and not self._noticed:
-            self._end(self.absence)
+
+    def _end_program(self) -> None:
+        """Ends the thread with the program, and all where work was given up.
+
+        An engine that was given up could block once more where its memory is freed.
+        """
+        self.close()
+        if self.absence is not None:
+            if not self._noticed:
+                self._end(self.absence)
+            leave(None)
+            end_at_once()
 
     def _wake(self) -> None:
         if not self._awake.is_set():
             self._awake.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-            # Before MPI ends.
-            atexit.register(self.close)
-            self._thread.start()
+            with self._beginning:
+                if self._thread is None:
+                    thread = threading.Thread(target=self._run, name="watch", daemon=True)
+                    # Before MPI ends.
+                    atexit.register(self._end_program)
+                    thread.start()
+                    self._thread = thread
 
     def _run(self) -> None:
         """Looks after work until it is given up."""
@@ -205,6 +221,7 @@ class Watch:
         """Raises the error for the process for which a call failed, if news of one come soon."""
         found = self.absence or self._news_soon(what, ranks)
         if found is not None:
+            self._noticed = True
             raise found.error() from error
 
     def _news_soon(self, what: str, ranks: Sequence[int]) -> Absence | None:
@@ -219,7 +236,7 @@ class Watch:
     def _reason(self, work: Work, error: Exception) -> Absence:
         """Returns why an engine failed: a process that has ended, or the error itself."""
         found = self._news_soon(work.what, work.ranks)
-        ranks = ", ".join(map(str, work.ranks))
+        ranks = ranks_in_words(sorted(work.ranks))
         return found or Absence(
             f"the {work.what} of ranks {ranks} failed: {type(error).__name__}: {error}",
             "    no rank is known to have ended",
@@ -236,8 +253,9 @@ class Watch:
     def _give_up(self, found: Absence) -> None:
         """Has whoever blocks come back to an error; where nobody does, the process ends by it."""
         self.absence = found
-        # Some engines block here, too.
-        threading.Thread(target=self._give_up_engines, name="giving up", daemon=True).start()
+        for give_up, _ in self._engines:
+            # It may block, where graphs hold a communicator.
+            threading.Thread(target=self._given_up, args=(give_up,), daemon=True).start()
         begun = monotonic()
         while not self._closed and (self._called or not all(map(self._is_done, [*self._queued]))):
             if monotonic() - begun > SECONDS_TO_COME_BACK:
@@ -248,10 +266,9 @@ class Watch:
         """Ends the process by an error."""
         error = found.error()
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        self._news.leave(f"{type(error).__name__}: {found.what}")
+        leave(f"{type(error).__name__}: {found.what}")
 
-    def _give_up_engines(self) -> None:
+    def _given_up(self, give_up: Callable[[], None]) -> None:
         self._prepare()
-        for give_up, _ in self._engines:
-            with suppress(Exception):
-                give_up()
+        with suppress(Exception):
+            give_up()

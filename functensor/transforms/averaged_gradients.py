@@ -99,6 +99,8 @@ def averaged_over_processes(once: Callable[..., Any], means: Means, selection: S
     buckets = Buckets(means)
     try:
         with setting(slot, axes=replace(slot.axes, means=None)):
+            if means.count == means.parts == 1 and not means.scatter:
+                return once(selection)
             *others, last = [selection] if means.parts == 1 else cut_calls(selection, means.parts)
             for other in others:
                 value, _, gradients = once(other)
@@ -187,7 +189,7 @@ def arrivals(
 ) -> tuple[int, ...]:
     """Returns the numbers of inputs in the order in which a pass completes their cotangents.
 
-    It is the first process's order, by which all make their buckets. They agree on it once.
+    It is the first process's order, by which all make their buckets. It says it once.
 
     Args:
         means: how gradients are averaged.
@@ -204,11 +206,9 @@ def arrivals(
         unreached = max(first.values(), default=0) + 1
         chosen.sort(key=lambda i: -first.get(nodes[i], unreached))  # type: ignore[arg-type]
         if sum(prod(kind.shape) * kind.dtype.itemsize for kind in kinds) > means.bucket_bytes:
-            order = np.array(chosen, np.int64)
-            if any(axis.index for axis in means.axes):
-                order[:] = 0
-            order = means.axes[0].collect("psum", order, means.axes, {})
-            chosen = order.tolist()
+            # A process that stages the step alone, to look at its program, is to wait for nobody.
+            said = means.axes[0].order_of_first(f"{key}", chosen, means.axes)
+            chosen = [*said]
         known = _agreed[key] = tuple(chosen)
     return known
 

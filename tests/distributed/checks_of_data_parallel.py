@@ -197,6 +197,20 @@ def check_order_of_buckets_does_not_follow_from_control_flow():
         numpy.testing.assert_array_equal(found[name], numpy.full(3, wanted))
 
 
+def check_the_first_process_stages_a_step_alone():
+    """It looks at the program, and the others do not."""
+
+    def twice(params, x, y):
+        return 2.0 * loss(params[:2], x, y) + np.sum(params[2])
+
+    params = [*parameters(), drawn(9)]
+    step = ft.jit(data_parallel(ft.grad(twice), bucket_megabytes=1e-5))
+    if RANK == 0:
+        assert "begin_mean" in str(step.lower(params, own(X), own(Y)).program)
+        ft.eval_shape(step, params, own(X), own(Y))
+    assert_close(step(params, own(X), own(Y)), ft.grad(twice)(params, X, Y))
+
+
 def check_training_reaches_the_losses_of_one_process():
     optimizer = ft.optim.adam(0.05)
     alone = optimizer.minimize(loss)

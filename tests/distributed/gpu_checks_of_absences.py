@@ -1,6 +1,7 @@
 """Checks on a process for each GPU of a rank that does not come while others block on their GPUs.
 
-Communicators of NCCL are given up then, so there is one check. On two GPUs it takes ten seconds:
+Communicators of NCCL are given up then, so there is one check, and the processes end by
+the exit code 1. On two GPUs they take half a minute, and write the check's name into a file:
 
     mpirun -n 2 python tests/support/rank_program.py tests/distributed/gpu_checks_of_absences.py OUT
 """
@@ -33,14 +34,10 @@ def check_a_rank_that_does_not_come_is_named():
         np.testing.assert_allclose(ft.to_device(step(x), "cpu"), COUNT * np.tanh(np.eye(4)))
     MPI.COMM_WORLD.Barrier()
     ft.distributed.set_timeout(3.0)
-    # Rank 1 comes when the others have given up, and waits for them.
-    if RANK == 1:
-        MPI.COMM_WORLD.Barrier()
-    outs = [step(x) for _ in range(3)]
-    names = "" if RANK == 1 else "1\n    rank 0 waits for the sum"
-    with pytest.raises(DistributedError, match=f"within 3 seconds: {names}"):
-        ft.to_device(outs[-1], "cpu")
-    with pytest.raises(DistributedError):
-        step(x)
     if RANK != 1:
-        MPI.COMM_WORLD.Barrier()
+        outs = [step(x) for _ in range(3)]
+        with pytest.raises(DistributedError, match="within 3 seconds: 1\n    ranks? 0"):
+            ft.to_device(outs[-1], "cpu")
+        with pytest.raises(DistributedError, match="within 3 seconds: 1\n"):
+            step(x)
+    MPI.COMM_WORLD.Barrier()

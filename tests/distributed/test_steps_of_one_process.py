@@ -46,3 +46,13 @@ def test_a_batch_that_is_no_argument_is_refused():
         with pytest.raises(ValueError, match="accumulate=2 has nothing to cut"):
             data_parallel(step, accumulate=2)(*args)
         data_parallel(step)(*args)
+
+
+def test_one_process_refuses_gradients_of_single_examples_as_several_do():
+    each = ft.vmap(ft.grad(lambda w, x: fnp.sum(w * x)), in_axes=(None, 0))
+    for step in (data_parallel(each), ft.jit(data_parallel(each)), data_parallel(ft.jit(each))):
+        with pytest.raises(ValueError, match="grad of single examples, under vmap"):
+            step(W, X)
+    # Within a function that is differentiated they are no means.
+    inner = data_parallel(ft.grad(lambda w: fnp.sum(ft.vmap(ft.grad(lambda v: v**3))(w))))
+    np.testing.assert_allclose(inner(W), 6 * W)

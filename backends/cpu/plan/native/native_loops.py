@@ -28,6 +28,7 @@ from ....native.tables import (
 )
 from ..codegen.operands import bytes_of, is_variable
 from .element_access import ElementAccess, is_element_access
+from .fourier import FourierTransform, is_fourier_transform
 from .layouts import identity_of
 from .matrices import MatrixFunction, is_matrix_function
 from .number_kernels import CALL_EFFORT
@@ -107,6 +108,8 @@ def inner_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
         return RunningFunction(equation)
     if is_sort(equation):
         return SortFunction(equation)
+    if is_fourier_transform(equation):
+        return FourierTransform(equation)
     return loop_function(equation, blas)
 
 

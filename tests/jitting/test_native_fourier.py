@@ -133,6 +133,28 @@ def test_derivatives_and_batches(batched):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_transforms_outside_of_loops(dtype):
+    x = drawn((4, 30), dtype)
+
+    def f(x):
+        spectrum = fnp.fft.rfft(x * 2)
+        return fnp.fft.irfft(spectrum * np.exp(-np.arange(16.0)).astype(dtype)), fnp.fft.fft2(x.T)
+
+    jitted = ft.jit(f).compile(x)
+    source = jitted._last.compiled.run.source
+    assert source.count("segment_0(") == 1, source
+    assert "fft" not in source.partition("\n\n")[0], source
+    assert_near(jitted(x), f(fnp.asarray(x)))
+    assert_near(jitted(np.asfortranarray(x)), f(fnp.asarray(x)))
+
+
+def test_many_numbers_are_transformed_by_numpy():
+    x = drawn((300, 256), "f8")
+    jitted = ft.jit(lambda x: fnp.fft.fft(x) * 2).compile(x)
+    np.testing.assert_array_equal(jitted(x), fnp.fft.fft(fnp.asarray(x)) * 2)
+
+
 LEFT = {
     "a large prime factor": np.ones(17),
     "long rows": np.ones(2 * fourier.LONGEST_ROW),

@@ -35,9 +35,9 @@ SECONDS_BEFORE_COMPILING = 0.005
 COMPARED_CALLS = 8
 # What machine code may compute beside regions and loops.
 NATIVE_ALONE = frozenset({
-    "cholesky", "conv", "conv_input_grad", "conv_kernel_grad", "det", "det_by_factors", "inv",
-    "kept_factors", "random_bits", "random_keys", "slogdet", "slogdet_by_factors", "solve",
-    "solve_by_factors", "triangular_solve",
+    "cholesky", "conv", "conv_input_grad", "conv_kernel_grad", "det", "det_by_factors", "fft",
+    "inv", "irfft", "kept_factors", "random_bits", "random_keys", "rfft", "slogdet",
+    "slogdet_by_factors", "solve", "solve_by_factors", "triangular_solve",
 })  # fmt: skip
 # Passes over longer programs would take many seconds.
 MOST_COMPILED_EQUATIONS = 20_000

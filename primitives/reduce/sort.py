@@ -10,12 +10,16 @@ from ...backends.annotations import ArrayModule, Buffer
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
+from ..core.derivative_rules import shape_of
 from ..core.families import along_one_axis, batch_along
 from ..core.primitive import of_parameters
 from ..core.shape_dtype import ShapeDtype
 from ..core.test_samples import DISTINCT, Operand, Sample
 
 __all__ = ["argsort", "sort"]
+
+# NumPy finds a stable order of so many elements in hardly more time than another one.
+FEW_ELEMENTS = 256
 
 
 def _prepare_sort(
@@ -110,6 +114,8 @@ argsort = of_parameters(
 
 
 def _order(x: Array, axis: int, stable: bool, descending: bool) -> Array:
+    """Returns the order of elements; of few the stable one, in which nothing is left to chance."""
+    stable = stable or shape_of(x)[axis] <= FEW_ELEMENTS
     return argsort.bind((x,), {"axis": axis, "stable": stable, "descending": descending})
 
 

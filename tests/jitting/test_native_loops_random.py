@@ -9,6 +9,7 @@ from support.native import missing
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor import nn
 
 pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
@@ -39,6 +40,15 @@ STEPS = [
     lambda a, b, m, k, s, i: m[np.array([2, 0, 1])],
     lambda a, b, m, k, s, i: ft.cond(s > 0, lambda v: v * 0.5, lambda v: v, a),
     lambda a, b, m, k, s, i: ft.scan(lambda c, x: (c * 0.5 + x, c), s, a)[1],
+    lambda a, b, m, k, s, i: fnp.sort(m, axis=0),
+    lambda a, b, m, k, s, i: a[fnp.argsort(b)],
+    lambda a, b, m, k, s, i: fnp.median(a) * b,
+    lambda a, b, m, k, s, i: fnp.imag(fnp.fft.fft(m, axis=0)),
+    lambda a, b, m, k, s, i: fnp.fft.irfft(fnp.fft.rfft(a) * s, 3),
+    lambda a, b, m, k, s, i: nn.layer_norm(a) * 0.5,
+    lambda a, b, m, k, s, i: nn.softmax_cross_entropy(m, fnp.abs(fnp.array([0, -1, 2]))),
+    lambda a, b, m, k, s, i: ft.checkpoint(lambda v: fnp.sin(v) * v)(a),
+    lambda a, b, m, k, s, i: fnp.sum(fnp.stack([m, k]) @ fnp.stack([k, m.T]), 0) * 0.1,
 ]
 PLACES = st.lists(st.integers(0, 99), min_size=7, max_size=7)
 

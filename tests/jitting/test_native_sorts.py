@@ -133,6 +133,16 @@ def test_derivatives_and_batches():
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+def test_equal_elements_have_the_same_derivatives_over_numpy():
+    x = np.random.default_rng(0).integers(0, 4, (3, 40)).astype("f8")
+
+    def f(x):
+        weights = fnp.arange(40.0)
+        return ft.scan(lambda c, row: (c, ft.grad(lambda r: fnp.sort(r) @ weights)(row)), 0, x)[1]
+
+    np.testing.assert_array_equal(compiled(f, x)(x), f(fnp.asarray(x)))
+
+
 MIDDLES = {
     "median": fnp.median,
     "median of rows": lambda x: fnp.median(x, axis=1),

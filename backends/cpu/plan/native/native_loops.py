@@ -28,6 +28,7 @@ from ....native.tables import (
 )
 from ..codegen.operands import bytes_of, is_variable
 from .element_access import ElementAccess, is_element_access
+from .fourier import FourierTransform, is_fourier_transform
 from .layouts import identity_of
 from .matrices import MatrixFunction, is_matrix_function
 from .number_kernels import CALL_EFFORT
@@ -50,6 +51,8 @@ __all__ = ["NativeChoice", "NativeLoop", "code_with_loops"]
 EFFORT_BETWEEN_SIGNALS = 20_000_000
 # A loop whose end depends on values is taken for one of so many steps.
 UNKNOWN_STEPS = 1000
+# Outside of loops NumPy transforms more numbers in as much time.
+MOST_TRANSFORMED = 1 << 16
 HOLDS = InnerType((), np.dtype(bool))
 
 
@@ -69,9 +72,22 @@ def code_with_loops(
         kernels: makes the kernels of regions.
         uses: how often the program uses its variables.
     """
-    code = SharedSegment(blas, loop_function, earlier, moved, uses)
+    code = SharedSegment(blas, segment_function, earlier, moved, uses)
     code.kernels = kernels
     return code
+
+
+def segment_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
+    """Returns the function of a loop, of Fourier transforms, or of another part of a segment.
+
+    Raises:
+        NotNative: the equation is none, or has an equation that machine code does not have.
+    """
+    if is_fourier_transform(equation):
+        if equation.outputs[0].type.size > MOST_TRANSFORMED:
+            raise NotNative("many numbers")
+        return FourierTransform(equation)
+    return loop_function(equation, blas)
 
 
 def loop_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
@@ -107,6 +123,8 @@ def inner_function(equation: EquationLike, blas: Blas | None) -> InnerFunction:
         return RunningFunction(equation)
     if is_sort(equation):
         return SortFunction(equation)
+    if is_fourier_transform(equation):
+        return FourierTransform(equation)
     return loop_function(equation, blas)
 
 

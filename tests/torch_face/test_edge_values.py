@@ -176,3 +176,25 @@ MIXED = [
 def test_dtypes_of_lists_of_numbers_and_tensors(case):
     items, dtype = MIXED[case]
     assert torch.tensor(items).dtype == dtype
+
+
+def test_integers_without_axes_do_not_widen_others():
+    numbers = {name: torch.tensor(3, dtype=getattr(torch, name)) for name in ("int8", "int32")}
+    small = torch.tensor([1, 2], dtype=torch.uint8)
+    for number in numbers.values():
+        for found in (small + number, number * small, torch.maximum(small, number)):
+            assert found.dtype == torch.uint8
+        assert torch.where(small > 1, small, number).dtype == torch.uint8
+        assert torch.result_type(small, number) == torch.uint8
+    assert (torch.tensor([1], dtype=torch.int16) + numbers["int32"]).dtype == torch.int16
+    assert (small[0] + numbers["int32"]).dtype == torch.int32
+    assert (small.float() + numbers["int32"]).dtype == torch.float32
+    # Indices are of another dtype than what they are indices of.
+    assert small.index_add(0, torch.tensor([0]), small[:1]).dtype == torch.uint8
+
+
+def test_halves_beside_integers_stay_halves():
+    half, whole = torch.ones(2, dtype=torch.float16), torch.tensor([1, 2])
+    assert torch.xlogy(half, whole).dtype == torch.float16
+    assert torch.xlogy(whole, half).dtype == torch.float16
+    assert torch.xlogy(half, torch.tensor(2.0)).dtype == torch.float16

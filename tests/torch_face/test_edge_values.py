@@ -198,3 +198,38 @@ def test_halves_beside_integers_stay_halves():
     assert torch.xlogy(half, whole).dtype == torch.float16
     assert torch.xlogy(whole, half).dtype == torch.float16
     assert torch.xlogy(half, torch.tensor(2.0)).dtype == torch.float16
+
+
+def test_medians_along_an_axis_show_nan():
+    x = torch.tensor([[1.0, NAN, 3.0], [3.0, 1.0, 2.0]])
+    values, places = torch.median(x, 1)
+    numpy.testing.assert_array_equal(values, [NAN, 2.0])
+    assert places.tolist() == [1, 2]
+    assert x.median(1, keepdim=True).indices.tolist() == [[1], [2]]
+    y = torch.tensor([[3.0, 2.0], [1.0, 4.0]], requires_grad=True)
+    y.median(0).values.sum().backward()
+    assert y.grad.tolist() == [[0, 1], [1, 0]]
+
+
+def test_each_nan_is_unique():
+    found, counts = torch.unique(torch.tensor([1.0, NAN, NAN, 1.0]), return_counts=True)
+    numpy.testing.assert_array_equal(found, [1.0, NAN, NAN])
+    assert counts.tolist() == [2, 1, 1]
+
+
+def test_poisson_has_the_dtype_of_the_means():
+    assert torch.poisson(torch.ones(2)).dtype == torch.float32
+    assert torch.poisson(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
+
+
+def test_variances_of_halves_do_not_overflow():
+    x = torch.tensor([[300.0], [-300.0]], dtype=torch.float16)
+    assert F.batch_norm(x, None, None, training=True).tolist() == [[1], [-1]]
+    assert F.batch_norm(x, None, None, training=True).dtype == torch.float16
+    layer = nn.BatchNorm1d(1).half()
+    assert layer(x).tolist() == [[1], [-1]]
+    assert layer.running_mean.dtype == layer.running_var.dtype == torch.float16
+    assert F.instance_norm(x.reshape(1, 1, 2)).tolist() == [[[1, -1]]]
+    found, statistics = ft.nn.batch_norm(numpy.array([[300.0], [-300.0]], "float16"))
+    assert found.tolist() == [[1], [-1]]
+    assert {found.dtype, *(each.dtype for each in statistics)} == {numpy.dtype("float16")}

@@ -233,3 +233,16 @@ def test_variances_of_halves_do_not_overflow():
     found, statistics = ft.nn.batch_norm(numpy.array([[300.0], [-300.0]], "float16"))
     assert found.tolist() == [[1], [-1]]
     assert {found.dtype, *(each.dtype for each in statistics)} == {numpy.dtype("float16")}
+
+
+def test_histograms_of_matrices_are_weighted():
+    x, weight = torch.tensor([[0.5, 1.5], [0.2, 1.0]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    found = torch.histogram(x, torch.tensor([0.0, 1.0, 2.0]), weight=weight)
+    assert found.hist.tolist() == [4, 6]
+
+
+def test_parts_of_singular_value_decompositions_have_names():
+    x = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    for found in (torch.svd(x), x.svd()):
+        assert found.S.tolist() == [2, 1]
+        numpy.testing.assert_allclose(found.U @ torch.diag(found.S) @ found.V.mT, x, atol=1e-6)

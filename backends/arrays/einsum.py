@@ -277,6 +277,21 @@ def compute(xp: ArrayModule, *operands: Any, subscripts: str, contract: Any = No
             if way is not None:
                 return way(x, y)
     values = [x if hasattr(x, "ndim") else xp.asarray(x) for x in operands]
-    for step in plan(subscripts, tuple([x.shape for x in values])):
+    steps = plan(subscripts, tuple([x.shape for x in values]))
+    if len(values) > 1 and (len(steps) > 1 or any(tidy.summed for tidy in steps[0].tidies)):
+        values = of_one_dtype(values)
+    for step in steps:
         step(xp, values, contract)
     return values[0]
+
+
+def of_one_dtype(values: list[Any]) -> list[Any]:
+    """Returns operands in the dtype of the result: sums of one alone may be too large for its own.
+
+    The sum of a mask would be a mask.
+    """
+    first = values[0].dtype
+    if all(x.dtype == first for x in values):
+        return values
+    wide = np.result_type(*[x.dtype for x in values])
+    return [x if x.dtype == wide else x.astype(wide) for x in values]

@@ -17,7 +17,7 @@ from ..primitives.core.array import Array
 from ..primitives.core.buffers import beside
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import describe, misfit
-from ..primitives.core.shape_dtype import canonical_axes, canonical_axis
+from ..primitives.core.shape_dtype import canonical_axes, canonical_axis, result_type, shape_dtype
 from ..primitives.nn.layer_norm import affine_normalize, normalize
 from ..primitives.random.dropout import dropout as drop
 from ..random.keys import RandomKey, checked_key
@@ -313,6 +313,10 @@ def batch_norm(
     >>> y, _ = nn.batch_norm(np.ones((1, 2)), statistics, training=False)
     """
     x = asarray(x)
+    kind = x.dtype
+    if training and kind == np.float16:
+        # Variances of large numbers overflow in half precision.
+        x = ops.astype(x, np.float32)
     axis = canonical_axis(axis, len(x.shape))
     others = tuple([i for i in range(len(x.shape)) if i != axis])
     channels = x.shape[axis]
@@ -326,7 +330,7 @@ def batch_norm(
         old_mean: ArrayLike
         old_variance: ArrayLike
         if statistics is None:
-            zeros, ones = np.zeros(channels, x.dtype), np.ones(channels, x.dtype)
+            zeros, ones = np.zeros(channels, kind), np.ones(channels, kind)
             old_mean, old_variance = beside(x, zeros), beside(x, ones)
         else:
             old_mean, old_variance = statistics
@@ -335,14 +339,18 @@ def batch_norm(
 
         def followed(old: ArrayLike, new: Array) -> Array:
             sums = ops.add(ops.multiply(old, 1 - momentum), ops.multiply(new, momentum))
-            return ops.stop_gradient(sums)
+            whole = sums if x.dtype == kind else ops.astype(sums, shape_dtype(old).dtype)
+            return ops.stop_gradient(whole)
 
         statistics = followed(old_mean, mean), followed(old_variance, unbiased)
     scale = ops.reciprocal(ops.sqrt(ops.add(ops.reshape(variance, shape), eps)))
     # Every channel is scaled once, by its weight too, so that images are gone through less often.
     scale = _affine(scale, weight, None, shape)
-    out = ops.multiply(ops.subtract(x, ops.reshape(mean, shape)), scale)
-    return _affine(out, None, bias, shape), statistics
+    out = _affine(ops.multiply(ops.subtract(x, ops.reshape(mean, shape)), scale), None, bias, shape)
+    if x.dtype != kind:
+        given = [shape_dtype(a).dtype for a in (weight, bias) if a is not None]
+        out = ops.astype(out, result_type(kind, *given))
+    return out, statistics
 
 
 # -- noise

@@ -261,8 +261,8 @@ def without_widening(
         met[2 if dtype is None else 0 if v.ndim else 1].append(
             np.dtype(type(v)) if dtype is None else dtype
         )
-    if not met[0] and not met[1]:
-        # Rules compute with numbers, which keep all their digits.
+    if not (met[0] or met[1]) or (wide.kind in "iu" and primitive.family != "elementwise"):
+        # Rules compute with numbers, which keep all digits; indices have dtypes of their own.
         return None
     kind = -1
     some: list[Any] = []
@@ -306,7 +306,7 @@ def may_be_too_wide(char: str, values: Sequence[Any]) -> bool:
             if getattr(v, "itemsize", 4) == 2:
                 return True
         return False
-    return char in "dDle"
+    return char in "dDlehib"
 
 
 class TapeTrace(ReverseTrace):

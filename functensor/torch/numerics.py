@@ -164,7 +164,7 @@ def histogram(
     """
     where = bins if isinstance(bins, int) else on_host(bins)
     weights = None if weight is None else on_host(weight).reshape(-1)
-    values = on_host(input)
+    values = on_host(input).reshape(-1)
     limits = None if range is None else (range[0], range[1])
     counts, edges = np.histogram(values, where, limits, density, weights)
     return Histogram(*(made(x.astype(values.dtype), None, input.device, False)

@@ -167,7 +167,10 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Generator | None
 def poisson(input: Any, generator: Generator | None = None) -> Tensor:
     """Returns Poisson-distributed numbers of the means that a tensor holds."""
     rates = input.detach().data
-    return drawn(lambda key, dt: random.poisson(key, rates), generator, input.dtype, input.device)
+    kind = input.dtype
+    return drawn(
+        lambda key, dt: ops.astype(random.poisson(key, rates), kind), generator, kind, input.device
+    )
 
 
 def multinomial(

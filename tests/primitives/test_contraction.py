@@ -193,3 +193,29 @@ def test_vdot_and_vecdot_conjugate_the_first():
 @pytest.mark.parametrize("axes", [(0, 1), (-1, 0), (1, 2)])
 def test_trace_is_numpys(offset, axes):
     same(ops.trace(X, offset, *axes), np.trace(X, offset, *axes))
+
+
+MASK, BYTES = np.array([[True, True], [True, False]]), np.full((2, 2), 100, np.int8)
+PAIR, WHOLE = np.array([1.0, 2.0]), np.array([1, 2])
+OTHER_DTYPES = [
+    ("ij,k->k", MASK, PAIR), ("ij,j->", MASK, PAIR), ("ij,k->", MASK, WHOLE),
+    ("ij,ik->", MASK, PAIR[:, None]), ("i,i->", MASK[0], WHOLE[:1]), ("ij,k->k", BYTES, PAIR),
+    ("ij,jk,kl->il", BYTES, BYTES, MASK * 1.0), ("ij,jk,k->i", MASK, MASK, WHOLE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(OTHER_DTYPES)))
+def test_einsum_sums_in_the_dtype_of_the_result(case):
+    subscripts, *operands = OTHER_DTYPES[case]
+    wanted = np.einsum(subscripts, *operands)
+    for f in (fnp.einsum, ft.jit(fnp.einsum, static_argnums=0)):
+        found = f(subscripts, *operands)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_gradients_of_einsum_beside_masks():
+    found = ft.grad(lambda w: fnp.einsum("ij,k->", MASK, w))(PAIR)
+    np.testing.assert_array_equal(found, [3.0, 3.0])
+    found = ft.grad(lambda w: fnp.einsum("ij,jk,k->", MASK, MASK, w))(PAIR)
+    np.testing.assert_array_equal(found, [3.0, 2.0])

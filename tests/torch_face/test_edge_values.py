@@ -185,3 +185,73 @@ MIXED = [
 def test_dtypes_of_lists_of_numbers_and_tensors(case):
     items, dtype = MIXED[case]
     assert torch.tensor(items).dtype == dtype
+
+
+def test_integers_without_axes_do_not_widen_others():
+    numbers = {name: torch.tensor(3, dtype=getattr(torch, name)) for name in ("int8", "int32")}
+    small = torch.tensor([1, 2], dtype=torch.uint8)
+    for number in numbers.values():
+        for found in (small + number, number * small, torch.maximum(small, number)):
+            assert found.dtype == torch.uint8
+        assert torch.where(small > 1, small, number).dtype == torch.uint8
+        assert torch.result_type(small, number) == torch.uint8
+    assert (torch.tensor([1], dtype=torch.int16) + numbers["int32"]).dtype == torch.int16
+    assert (small[0] + numbers["int32"]).dtype == torch.int32
+    assert (small.float() + numbers["int32"]).dtype == torch.float32
+    # Indices are of another dtype than what they are indices of.
+    assert small.index_add(0, torch.tensor([0]), small[:1]).dtype == torch.uint8
+
+
+def test_halves_beside_integers_stay_halves():
+    half, whole = torch.ones(2, dtype=torch.float16), torch.tensor([1, 2])
+    assert torch.xlogy(half, whole).dtype == torch.float16
+    assert torch.xlogy(whole, half).dtype == torch.float16
+    assert torch.xlogy(half, torch.tensor(2.0)).dtype == torch.float16
+
+
+def test_medians_along_an_axis_show_nan():
+    x = torch.tensor([[1.0, NAN, 3.0], [3.0, 1.0, 2.0]])
+    values, places = torch.median(x, 1)
+    numpy.testing.assert_array_equal(values, [NAN, 2.0])
+    assert places.tolist() == [1, 2]
+    assert x.median(1, keepdim=True).indices.tolist() == [[1], [2]]
+    y = torch.tensor([[3.0, 2.0], [1.0, 4.0]], requires_grad=True)
+    y.median(0).values.sum().backward()
+    assert y.grad.tolist() == [[0, 1], [1, 0]]
+
+
+def test_each_nan_is_unique():
+    found, counts = torch.unique(torch.tensor([1.0, NAN, NAN, 1.0]), return_counts=True)
+    numpy.testing.assert_array_equal(found, [1.0, NAN, NAN])
+    assert counts.tolist() == [2, 1, 1]
+
+
+def test_poisson_has_the_dtype_of_the_means():
+    assert torch.poisson(torch.ones(2)).dtype == torch.float32
+    assert torch.poisson(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
+
+
+def test_variances_of_halves_do_not_overflow():
+    x = torch.tensor([[300.0], [-300.0]], dtype=torch.float16)
+    assert F.batch_norm(x, None, None, training=True).tolist() == [[1], [-1]]
+    assert F.batch_norm(x, None, None, training=True).dtype == torch.float16
+    layer = nn.BatchNorm1d(1).half()
+    assert layer(x).tolist() == [[1], [-1]]
+    assert layer.running_mean.dtype == layer.running_var.dtype == torch.float16
+    assert F.instance_norm(x.reshape(1, 1, 2)).tolist() == [[[1, -1]]]
+    found, statistics = ft.nn.batch_norm(numpy.array([[300.0], [-300.0]], "float16"))
+    assert found.tolist() == [[1], [-1]]
+    assert {found.dtype, *(each.dtype for each in statistics)} == {numpy.dtype("float16")}
+
+
+def test_histograms_of_matrices_are_weighted():
+    x, weight = torch.tensor([[0.5, 1.5], [0.2, 1.0]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    found = torch.histogram(x, torch.tensor([0.0, 1.0, 2.0]), weight=weight)
+    assert found.hist.tolist() == [4, 6]
+
+
+def test_parts_of_singular_value_decompositions_have_names():
+    x = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    for found in (torch.svd(x), x.svd()):
+        assert found.S.tolist() == [2, 1]
+        numpy.testing.assert_allclose(found.U @ torch.diag(found.S) @ found.V.mT, x, atol=1e-6)

@@ -386,8 +386,11 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Returns the different elements in order; with them where they stand, and how often."""
-    found = ops.unique(input, return_inverse=return_inverse, return_counts=return_counts, axis=dim)
+    """Returns the different elements in order; with them where they stand, and how often.
+
+    Each NaN differs from the others.
+    """
+    found = ops.unique(input, False, return_inverse, return_counts, dim, equal_nan=False)
     if not (return_inverse or return_counts):
         return as_tensor_result(found)
     out = list(map(as_tensor_result, found))

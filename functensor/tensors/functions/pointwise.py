@@ -324,8 +324,9 @@ def xlogy(input: Array, other: Any) -> Any:
 
 
 def in_halves(found: Any, *operands: Any) -> Any:
-    """Returns a result in half precision where all operands are."""
-    dtypes = {x.dtype for x in operands if hasattr(x, "dtype")}
+    """Returns a result in half precision where all floats are, or all that have axes."""
+    floats = [x for x in operands if hasattr(x, "dtype") and x.dtype.kind in "fV"]
+    dtypes = {x.dtype for x in [x for x in floats if x.ndim] or floats}
     half = np.dtype(np.float16)
     return ops.astype(found, half) if dtypes == {half} else found
 

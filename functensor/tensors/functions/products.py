@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -268,9 +268,17 @@ def qr(input: Array, some: bool = True) -> Any:
     return linalg.qr(input, "reduced" if some else "complete")
 
 
+class SVD(NamedTuple):
+    """Singular values S, and the vectors of matrices ``U @ diag(S) @ V.mH``."""
+
+    U: Any
+    S: Any
+    V: Any
+
+
 def svd(input: Array, some: bool = True, compute_uv: bool = True) -> Any:
     """Returns U, S and V of matrices ``U @ diag(S) @ V.mH``."""
     from ...numpy import linalg
 
     u, s, vh = linalg.svd(input, full_matrices=not some)
-    return u, s, ops.conj(ops.swapaxes(vh, -1, -2))
+    return SVD(u, s, ops.conj(ops.swapaxes(vh, -1, -2)))

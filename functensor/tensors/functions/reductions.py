@@ -345,7 +345,12 @@ def median(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
         found = ops.stop_gradient(ops.where(ops.isnan(flat[-1]), flat[-1], found))
         return found + shared_evenly(input, found)
     k = (input.shape[dim] + 1) // 2 if input.shape else 1
-    return kthvalue(input, k, dim, keepdim)
+    if input.dtype.kind not in "fV" or not input.shape:
+        return kthvalue(input, k, dim, keepdim)
+    missing = ops.isnan(input)
+    middle = ops.take(ops.argsort(input, dim, stable=True), k - 1, dim)
+    places = ops.where(ops.any(missing, dim), ops.argmax(missing, dim), middle)
+    return at_places(input, places, dim, keepdim)
 
 
 def shared_evenly(input: Array, chosen: Any) -> Any:

@@ -127,7 +127,9 @@ def instance_norm(
             whole = tuple(input.shape)
             raise ValueError(f"instance_norm: more than one place of each channel, not {whole}")
         axes = tuple(range(2, input.ndim))
-        mean, var = ops.mean(input, axes, keepdims=True), ops.var(input, axes, keepdims=True)
+        # Variances of large numbers overflow in half precision.
+        x = ops.astype(input, np.dtype(np.float32)) if input.dtype == np.float16 else input
+        mean, var = ops.mean(x, axes, keepdims=True), ops.var(x, axes, keepdims=True)
         if running_mean is not None:
             count = prod(input.shape[2:])
             for old, new in ((running_mean, mean), (running_var, var * (count / (count - 1)))):
@@ -135,7 +137,7 @@ def instance_norm(
                 old.copy_((1 - momentum) * old + momentum * over)
     else:
         mean, var = ops.reshape(running_mean, shape), ops.reshape(running_var, shape)
-    out = (input - mean) / ops.sqrt(var + eps)
+    out = ops.astype((input - mean) / ops.sqrt(var + eps), input.dtype)
     out = out if weight is None else out * ops.reshape(weight, shape)
     return out if bias is None else out + ops.reshape(bias, shape)
 

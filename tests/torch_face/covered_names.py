@@ -42,7 +42,9 @@ OTHERS = {
     },
     "torch.amp": IN_PROGRAMS,
     # Transforms that the programs of `biject_to` and `transform_to` give.
-    "torch.distributions": TO_SETS,
+    "torch.distributions": TO_SETS | (IN_PROGRAMS & {
+        "ContinuousBernoulli", "FisherSnedecor", "Kumaraswamy", "LKJCholesky",
+    }),
     "torch.autograd.forward_ad": IN_PROGRAMS, "torch.linalg": IN_PROGRAMS & {"householder_product"},
     "torch.nn.utils.parametrizations": IN_PROGRAMS, "torch.nn.utils.parametrize": IN_PROGRAMS,
     "torch.nn.utils.prune": IN_PROGRAMS, "torch.optim.swa_utils": IN_PROGRAMS,

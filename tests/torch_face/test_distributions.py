@@ -8,6 +8,7 @@ from torch_face.laws import LAWS
 from torch_face.recorded import load, unlike
 
 import functensor.torch as torch
+from functensor.torch import distributions as D
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -200,3 +201,28 @@ def test_a_low_rank_law_refuses_other_shapes():
         torch.distributions.LowRankMultivariateNormal(
             torch.zeros(2), torch.ones(2, 1), torch.ones(3)
         )
+
+
+def test_draws_of_rarer_laws_have_their_means_and_variances():
+    torch.manual_seed(0)
+    for law in (
+        D.Kumaraswamy(2.0, 3.0), D.ContinuousBernoulli(0.2), D.ContinuousBernoulli(0.5),
+        D.FisherSnedecor(6.0, 30.0),
+    ):  # fmt: skip
+        found = law.sample((40_000,))
+        # Five standard errors of the mean; the variance's are a few percent.
+        near = 5 * law.stddev.item() / 200
+        assert found.mean().item() == pytest.approx(law.mean.item(), abs=near)
+        assert found.var().item() == pytest.approx(law.variance.item(), rel=0.1)
+
+
+def test_draws_of_correlations():
+    torch.manual_seed(0)
+    for n, c in ((2, 1.0), (3, 0.5), (4, 3.0)):
+        factors = D.LKJCholesky(n, c).sample((20_000,))
+        found = (factors @ factors.mT)[:, 1:, 0]
+        # Every correlation is 2 b - 1 of a beta number b with both parameters c + n / 2 - 1.
+        variance = 1 / (2 * c + n - 1)
+        assert found.mean(0).abs().max().item() < 5 * (variance / 20_000) ** 0.5
+        for value in found.var(0).tolist():
+            assert value == pytest.approx(variance, rel=0.05)

@@ -23,6 +23,7 @@ from . import (
     multivariate,
     parts,
     powers,
+    rarer_laws,
     transforms,
 )
 from .categories import *
@@ -37,6 +38,7 @@ from .low_rank import *
 from .multivariate import *
 from .parts import *
 from .powers import *
+from .rarer_laws import *
 from .real_line import (
     Cauchy,
     Exponential,
@@ -69,6 +71,7 @@ __all__ += low_rank.__all__
 __all__ += multivariate.__all__
 __all__ += parts.__all__
 __all__ += powers.__all__
+__all__ += rarer_laws.__all__
 __all__ += transforms.__all__
 
 publish(globals(), made=inner_modules("distributions"))

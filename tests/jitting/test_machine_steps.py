@@ -133,7 +133,7 @@ def constant_for_a_carry(x):
 
 
 @pytest.mark.parametrize(
-    "function", (remembered, remembered_until, returned_twice, constant_for_a_carry)
+    "function", [remembered, remembered_until, returned_twice, constant_for_a_carry]
 )
 def test_memory_that_others_have_is_not_written_to(function):
     wanted = function(fnp.asarray(MATRIX))

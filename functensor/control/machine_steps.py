@@ -7,6 +7,7 @@ the loop over NumPy.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..jitting.tiers import native_plan
 from ..primitives.core.annotations import Values
-from ..programs.program import used
+from ..programs.program import Variable, used
 from .call import outputs_in_order, own_outputs
 from .program_edits import rewired
 
@@ -93,10 +94,16 @@ def machine_steps(
     if loop is None or loop.owned or call.effect or call.collective:
         return None
     own = own_outputs(body)
-    # What comes back as it was is read behind the plan.
+    # What comes back as it was is read behind the plan. What another input or a constant comes back
+    # as is others' memory in the next step, and what comes back twice is that of two carries.
     returned = set(used(body.outputs))
+    counts = Counter(used(body.outputs[:carries]))
+    fresh = {x for x in own if counts[x] == 1}
+    pairs = enumerate(zip(body.inputs[:carries], body.outputs[:carries], strict=True))
     donated = [
-        i for i, x in enumerate(body.inputs[:carries]) if x.type.shape and x not in returned
+        i
+        for i, (x, out) in pairs
+        if x.type.shape and x not in returned and type(out) is Variable and out in fresh
     ]
     plan = native_plan(rewired(body, body.inputs, own), donated)
     if plan is None or plan.calls_of_a_run + CALLS_OF_A_STEP > loop.calls_of_a_run:

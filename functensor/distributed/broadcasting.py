@@ -32,14 +32,16 @@ def broadcast(values: Any) -> Any:
         values: a tree of arrays and numbers; other leaves stay as they are.
 
     Raises:
-        CollectiveError: a process has a tree of another structure, or other shapes or dtypes.
+        CollectiveError: a process has arrays at other places of the tree, or other shapes or
+            dtypes.
         ValueError: it is called under a transformation.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> ft.distributed.broadcast({"w": np.ones(2)})
     {'w': Array([1., 1.], dtype=float64, device='cpu')}
     """
-    leaves, treedef = tree.flatten(values)
+    found, treedef = tree.flatten_with_path(values)
+    leaves = [leaf for _, leaf in found]
     places = [i for i, leaf in enumerate(leaves) if is_array_like(leaf)]
     if any(isinstance(leaves[i], Tracer) and not isinstance(leaves[i], Tensor) for i in places):
         raise failure(
@@ -49,7 +51,9 @@ def broadcast(values: Any) -> Any:
             number=None,
         )
     buffers = [to_buffer(leaves[i]) for i in places]
-    check_kinds(f"broadcast of {treedef}", buffers)
+    # What else a tree has may differ, and be written by an address.
+    names = ", ".join(tree.keystr(found[i][0]) for i in places)
+    check_kinds(f"broadcast of {names or 'arrays'}", buffers)
     for i, buffer in zip(places, buffers, strict=True):
         leaves[i] = wrap(_broadcast(buffer))
     return treedef.unflatten(leaves)

@@ -259,7 +259,8 @@ class Watch:
         begun = monotonic()
         while not self._closed and (self._called or not all(map(self._is_done, [*self._queued]))):
             if monotonic() - begun > SECONDS_TO_COME_BACK:
-                self._end(found)
+                # It comes back where the process is on its way to the end already.
+                return self._end(found)
             sleep(SECONDS_BETWEEN_LOOKS)
 
     def _end(self, found: Absence) -> None:

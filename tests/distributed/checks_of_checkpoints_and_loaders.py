@@ -266,6 +266,20 @@ def check_values_of_rank_0():
     assert (int(found["n"]), int(found["z"]), found["s"]) == (0, 0, "text")
 
 
+class Words(dict):
+    """A node of trees with arrays, and beside these with what each process has of its own."""
+
+
+ft.tree.register(
+    Words, lambda x: ([x["w"]], x["own"]), lambda own, children: Words(w=children[0], own=own)
+)
+
+
+def check_what_is_no_leaf_may_differ_where_arrays_are_broadcast():
+    found = broadcast(Words(w=np.full(2, float(RANK)), own=f"rank {RANK}"))
+    assert (found["w"].tolist(), found["own"]) == ([0.0, 0.0], f"rank {RANK}")
+
+
 def check_values_that_are_not_alike_are_not_broadcast():
     with pytest.raises(CollectiveError, match=r"rank 1: broadcast of .*int64\[2\]   <- differs"):
         broadcast({"x": np.zeros(3, "int64") if RANK != 1 else np.zeros(2, "int64")})

@@ -10,7 +10,8 @@ import pytest
 from support.long_forms import only_long
 from support.processes import mpirun
 
-from functensor.distributed.failures import Limit, News, set_timeout
+from functensor.distributed import watching
+from functensor.distributed.failures import Absence, Limit, News, set_timeout
 from functensor.errors import DistributedError
 
 PROGRAM = Path(__file__).parent / "failing_program.py"
@@ -137,3 +138,23 @@ def test_the_time_to_wait_is_positive():
         with pytest.raises(ValueError, match=r"set_timeout: .* is no time to wait"):
             set_timeout(given)
     assert Limit.seconds == before
+
+
+class Ending:
+    """The news of a process that is on its way to its end, where another one has died."""
+
+    def absence(self, what, ranks=None):
+        return Absence("rank 1 died", f"    rank 0 of 2 waits for the {what}", "look")
+
+    def leave(self, words):
+        pass
+
+
+def test_a_watch_tells_once_why_work_was_given_up(monkeypatch, capsys):
+    monkeypatch.setattr(watching, "SECONDS_TO_COME_BACK", 0.0)
+    watch = watching.Watch(Ending())
+    watch.queued("mean", (0, 1), lambda: False)
+    watch._thread.join()
+    with pytest.raises(DistributedError, match="rank 1 died"):
+        watch.check()
+    assert capsys.readouterr().err.count("rank 1 died") == 1

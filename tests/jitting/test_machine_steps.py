@@ -103,6 +103,48 @@ def test_results_are_those_of_eager_mode(function):
         np.testing.assert_array_equal(given, MATRIX)
 
 
+def remembered(x):
+    """The second carry is the first one of the step before."""
+    return ft.scan(lambda c, _: ((spectrum(c[0]) + c[1] * 0.5, c[0]), c[0][0]), (x, x), None, 4)
+
+
+def remembered_until(x):
+    def step(c):
+        x, before, n = c
+        return spectrum(x) + before, x, n + 1
+
+    return ft.while_loop(lambda c: c[2] < 4, step, (x, x, 0))
+
+
+def returned_twice(x):
+    def step(c, _):
+        a, b = c
+        n = spectrum(a) * 0.1 + a
+        return (n, n), spectrum(n + b.T)
+
+    return ft.scan(step, (x, x), None, 4)
+
+
+def constant_for_a_carry(x):
+    def step(c, _):
+        return (spectrum(c[0]) + c[1] * 0.5, MATRIX), c[0][0]
+
+    return ft.scan(step, (x, x), None, 4)
+
+
+@pytest.mark.parametrize(
+    "function", [remembered, remembered_until, returned_twice, constant_for_a_carry]
+)
+def test_memory_that_others_have_is_not_written_to(function):
+    wanted = function(fnp.asarray(MATRIX))
+    jitted = by_steps(function, MATRIX)
+    x, matrix = MATRIX.copy(), MATRIX.copy()
+    for _ in range(2):
+        assert_same(jitted(x), wanted, 1e-10)
+        np.testing.assert_array_equal(x, matrix)
+    np.testing.assert_array_equal(MATRIX, matrix)
+
+
 def trained(weights, images, labels):
     def loss(weights, x, y):
         h = nn.relu(nn.conv(x, weights[0], padding=1))

@@ -36,7 +36,7 @@ def check_a_rank_that_does_not_come_is_named():
     ft.distributed.set_timeout(3.0)
     if RANK != 1:
         outs = [step(x) for _ in range(3)]
-        with pytest.raises(DistributedError, match="within 3 seconds: 1\n    ranks? 0"):
+        with pytest.raises(DistributedError, match=r"within 3 seconds: 1\n    ranks? 0"):
             ft.to_device(outs[-1], "cpu")
         with pytest.raises(DistributedError, match="within 3 seconds: 1\n"):
             step(x)

@@ -478,3 +478,11 @@ def test_every_public_function_has_a_doctest(module):
         value = getattr(module, name)
         if not inspect.ismodule(value) and name != "Initializer":
             assert ">>>" in value.__doc__, name
+
+
+@pytest.mark.parametrize("size", [300.0, 1e-3])
+def test_cosines_of_halves(size):
+    x = np.full(3, size, np.float16)
+    found = nn.cosine_similarity(x, -x)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, -1, rtol=1e-3)

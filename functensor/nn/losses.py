@@ -126,10 +126,12 @@ def huber(predictions: ArrayLike, targets: ArrayLike, delta: float = 1.0) -> Arr
     [0.125, 2.5]
     """
     error = ops.subtract(*_paired("huber", predictions, targets))
-    # Limited with its sign: the size of an error has no second derivative at zero.
-    near = ops.clip(error, -delta, delta)
-    far = ops.multiply(ops.subtract(ops.abs(error), ops.abs(near)), delta)
-    return ops.add(ops.multiply(ops.square(near), 0.5), far)
+    size = ops.abs(error)
+    is_near = ops.less(size, delta)
+    # The error with its sign: its size has no second derivative at zero.
+    near = ops.multiply(ops.square(ops.where(is_near, error, 0)), 0.5)
+    far = ops.multiply(ops.subtract(size, ops.multiply(delta, 0.5)), delta)
+    return ops.where(is_near, near, far)
 
 
 # -- classification

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..numpy.creation import asarray
 from ..primitives.core.annotations import ArrayLike, of_arrays
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import describe, misfit
-from ..primitives.core.shape_dtype import INEXACT, REAL, canonical_axis
+from ..primitives.core.shape_dtype import INEXACT, REAL, canonical_axis, result_type
 from ..primitives.nn.cross_entropy import cross_entropy
 
 __all__ = [
@@ -124,10 +126,12 @@ def huber(predictions: ArrayLike, targets: ArrayLike, delta: float = 1.0) -> Arr
     [0.125, 2.5]
     """
     error = ops.subtract(*_paired("huber", predictions, targets))
-    # Limited with its sign: the size of an error has no second derivative at zero.
-    near = ops.clip(error, -delta, delta)
-    far = ops.multiply(ops.subtract(ops.abs(error), ops.abs(near)), delta)
-    return ops.add(ops.multiply(ops.square(near), 0.5), far)
+    size = ops.abs(error)
+    is_near = ops.less(size, delta)
+    # The error with its sign: its size has no second derivative at zero.
+    near = ops.multiply(ops.square(ops.where(is_near, error, 0)), 0.5)
+    far = ops.multiply(ops.subtract(size, ops.multiply(delta, 0.5)), delta)
+    return ops.where(is_near, near, far)
 
 
 # -- classification
@@ -264,6 +268,11 @@ def cosine_similarity(x: ArrayLike, y: ArrayLike, axis: int = -1, eps: float = 1
     0.7071067811865475
     """
     x, y = asarray(x), asarray(y)
+    kind = result_type(x.dtype, y.dtype)
+    if kind == np.float16:
+        # Products of lengths overflow and vanish in half precision.
+        x, y = ops.astype(x, np.float32), ops.astype(y, np.float32)
     squares = ops.multiply(ops.sum(ops.square(x), axis=axis), ops.sum(ops.square(y), axis=axis))
     product = ops.sum(ops.multiply(x, y), axis=axis)
-    return ops.divide(product, ops.sqrt(ops.maximum(squares, eps * eps)))
+    cosine = ops.divide(product, ops.sqrt(ops.maximum(squares, eps * eps)))
+    return ops.astype(cosine, kind) if kind == np.float16 else cosine

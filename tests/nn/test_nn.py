@@ -478,3 +478,18 @@ def test_every_public_function_has_a_doctest(module):
         value = getattr(module, name)
         if not inspect.ismodule(value) and name != "Initializer":
             assert ">>>" in value.__doc__, name
+
+
+@pytest.mark.parametrize("size", [300.0, 1e-3])
+def test_cosines_of_halves(size):
+    x = np.full(3, size, np.float16)
+    found = nn.cosine_similarity(x, -x)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, -1, rtol=1e-3)
+
+
+def test_slopes_of_small_errors_keep_their_digits():
+    slope = ft.grad(lambda x: fnp.sum(nn.huber(x, np.zeros(1, np.float32))))
+    assert slope(np.array([1e-6], np.float32)).tolist() == [np.float32(1e-6)]
+    found = ft.grad(nn.huber)(0.5, 0.0), ft.grad(nn.huber)(-3.0, 0.0), ft.grad(nn.huber)(1.0, 0.0)
+    assert found == (0.5, -1.0, 1.0)

@@ -22,6 +22,7 @@ from .functions import (
     products,
     reductions,
 )
+from .functions.looked_at import check_between
 from .resting import put_to_rest
 from .shapes_in_place import ShapesInPlace
 from .tape import TapeTrace
@@ -213,6 +214,39 @@ class InPlaceFunctions(ShapesInPlace):
         """Returns ones with the probabilities that the tensor holds, or one for all, and zeros."""
         out: Any = ops.stop_gradient(self)
         return out.clone().bernoulli_(self if p is None else p, generator=generator)
+
+    def multinomial(
+        self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    ) -> Any:
+        """Returns indices drawn with the weights of a vector, or of each row of a matrix.
+
+        Args:
+            num_samples: how many are drawn from each row.
+            replacement: whether an index may come again.
+            generator: draws the key.
+
+        Raises:
+            RuntimeError: a weight is negative or not finite; or without replacement, there are
+                fewer indices of positive weight.
+        """
+        own: Any = self
+        weights = own.detach()
+        check_between("multinomial: a weight", weights, 0, np.inf, RuntimeError)
+        # The largest of perturbed logits are a draw without replacement (Gumbel's trick).
+        present = ops.greater(weights, 0)
+        logits = ops.where(present, ops.log(ops.where(present, weights, 1)), -np.inf)
+        if not replacement and int(ops.min(ops.sum(present, -1))) < num_samples:
+            raise RuntimeError(
+                f"multinomial: fewer than {num_samples} indices have a positive weight, and "
+                "replacement is False"
+            )
+        shape, dtype = (num_samples, *self.shape) if replacement else self.shape, TENSOR_DTYPES["f"]
+        noise = own.new_zeros(shape, dtype=dtype)
+        noise._draw(lambda key: random.gumbel(key, shape, dtype), generator, "x.multinomial()")
+        if replacement:
+            return ops.moveaxis(ops.argmax(logits + noise, -1), 0, -1)
+        order: Any = ops.argsort(logits + noise, -1, descending=True)
+        return order[..., :num_samples]
 
     def cauchy_(
         self, median: float = 0, sigma: float = 1, *, generator: Generator | None = None

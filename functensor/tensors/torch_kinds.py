@@ -9,7 +9,7 @@ import numpy as np
 from ..primitives.core.operators import binary_operator
 from ..primitives.core.registry import registry as ops
 from .absent_names import AbsentMethods
-from .functions import kinds, placing, short_time, solving
+from .functions import kinds, placing, pointwise, short_time, solving
 from .functions.looked_at import check_divisor
 from .tape import LeafNode, receiver_of
 from .torch_methods import TorchNames
@@ -148,10 +148,12 @@ class TorchKinds(AbsentMethods, TorchNames):
 
     cholesky_inverse = solving.cholesky_inverse
     cholesky_solve = solving.cholesky_solve
+    hardshrink = pointwise.hardshrink
     istft = short_time.istft
     lu = solving.lu
     lu_solve = solving.lu_solve
     matrix_exp = solving.matrix_exp
+    prelu = pointwise.prelu
     stft = short_time.stft
     triangular_solve = solving.triangular_solve
 

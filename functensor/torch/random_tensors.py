@@ -188,22 +188,5 @@ def multinomial(
         RuntimeError: a weight is negative or not finite; or without replacement, there are fewer
             indices of positive weight.
     """
-    weights = input.detach()
-    check_between("multinomial: a weight", weights, 0, np.inf, RuntimeError)
-    # The largest of perturbed logits are a draw without replacement (Gumbel's trick).
-    present = ops.greater(weights, 0)
-    logits = ops.where(present, ops.log(ops.where(present, weights, 1)), -np.inf)
-    if not replacement:
-        if int(ops.min(ops.sum(present, -1))) < num_samples:
-            raise RuntimeError(
-                f"multinomial: fewer than {num_samples} indices have a positive weight, and "
-                "replacement is False"
-            )
-        shape = input.shape
-    else:
-        shape = (num_samples, *input.shape)
-    noise = drawn(lambda key, dt: random.gumbel(key, shape, dt), generator, None, input.device)
-    if replacement:
-        return ops.moveaxis(ops.argmax(logits + noise, -1), 0, -1)  # type: ignore[no-any-return]
-    order: Tensor = ops.argsort(logits + noise, -1, descending=True)
-    return order[..., :num_samples]  # type: ignore[no-any-return]
+    out: Tensor = input.multinomial(num_samples, replacement, generator=generator)
+    return out

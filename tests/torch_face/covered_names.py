@@ -48,7 +48,9 @@ OTHERS = {
     "torch.autograd.forward_ad": IN_PROGRAMS, "torch.linalg": IN_PROGRAMS & {"householder_product"},
     "torch.nn.utils.parametrizations": IN_PROGRAMS, "torch.nn.utils.parametrize": IN_PROGRAMS,
     "torch.nn.utils.prune": IN_PROGRAMS, "torch.optim.swa_utils": IN_PROGRAMS,
-    "torch.Tensor": METHODS | (IN_PROGRAMS & {"istft", "stft"}),
+    "torch.Tensor": METHODS | (IN_PROGRAMS & {
+        "hardshrink", "istft", "multinomial", "prelu", "stft",
+    }),
     "torch.nn.Module": OF_MODULES | (IN_PROGRAMS & STATES),
     "torch.nn": OF_LAYERS,
     "torch.nn.functional": OF_LAYERS, "torch.nn.init": OF_LAYERS | IN_PROGRAMS,

@@ -48,7 +48,7 @@ def test_repr_is_pytorchs():
         "Sequential(\n"
         "  (0): Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1))\n"
         "  (1): ReLU()\n"
-        "  (2): Dropout(p=0.2)\n"
+        "  (2): Dropout(p=0.2, inplace=False)\n"
         ")"
     )
 

@@ -444,3 +444,18 @@ def complex(real: Any, imag: Any) -> Any:
 def polar(abs: Any, angle: Any) -> Any:
     """Returns complex numbers of absolute values and angles in radians."""
     return complex(abs * ops.cos(angle), abs * ops.sin(angle))
+
+
+# -- those of layers that are methods of tensors too
+
+
+def prelu(input: Array, weight: Any) -> Any:
+    """Returns x where it is positive, and x times the weight of its channel elsewhere."""
+    if weight.ndim and weight.shape[0] != 1:
+        weight = ops.reshape(weight, (-1, *(1,) * (input.ndim - 2)))
+    return ops.where(input > 0, input, weight * input)
+
+
+def hardshrink(input: Array, lambd: float = 0.5) -> Any:
+    """Returns the elements, zero for those of at most an absolute value."""
+    return ops.where(ops.abs(input) <= lambd, 0, input)

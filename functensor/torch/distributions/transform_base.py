@@ -51,6 +51,21 @@ class Transform:
         """1 for an increasing function of numbers, -1 for a decreasing one."""
         return 1
 
+    @property
+    def event_dim(self) -> int:
+        """The number of axes of a value.
+
+        Raises:
+            ValueError: values have another number before than after.
+        """
+        if self.domain.event_dim != self.codomain.event_dim:
+            raise ValueError(f"{self!r}: domain and codomain have not the same event_dim")
+        return self.domain.event_dim
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """Returns the transform: nothing is cached."""
+        return self
+
     def _made_of(self) -> tuple[Any, ...] | None:
         """Returns what decides on the function; None where only itself is known to equal it."""
         return None

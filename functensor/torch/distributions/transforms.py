@@ -196,7 +196,7 @@ class AffineTransform(Transform):
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.loc, self.scale, self.event_dim = loc, scale, event_dim
+        self.loc, self.scale = loc, scale
         if event_dim:
             self.domain = self.codomain = constraints.independent(constraints.real, event_dim)
 
@@ -327,7 +327,9 @@ class ComposeTransform(Transform):
         super().__init__(cache_size)
         self.parts = list(parts)
         if self.parts:
-            self.domain, self.codomain = self.parts[0].domain, self.parts[-1].codomain
+            ways = [(part.domain, part.codomain) for part in self.parts]
+            self.domain = joined_set(ways[::-1])
+            self.codomain = joined_set([(after, before) for before, after in ways])
 
     def _made_of(self) -> tuple[Any, ...]:
         return tuple(self.parts)
@@ -374,6 +376,20 @@ class ComposeTransform(Transform):
 
     def __repr__(self) -> str:
         return f"ComposeTransform({self.parts!r})"
+
+
+def joined_set(ways: Sequence[tuple[Any, Any]]) -> Any:
+    """Returns the set at one end of transforms, whose values have axes enough for all of them.
+
+    Args:
+        ways: the sets of each at this end and at the other one; the last has this end.
+    """
+    dims = ways[0][1].event_dim
+    for here, other in ways:
+        dims = max(dims + here.event_dim - other.event_dim, here.event_dim)
+    end = ways[-1][0]
+    more = dims - end.event_dim
+    return constraints.independent(end, more) if more else end
 
 
 identity_transform = ComposeTransform([])

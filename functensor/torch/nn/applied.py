@@ -35,6 +35,16 @@ __all__ = [
 REQUIRED = inspect.Parameter.empty
 
 NO_OPTIONS: dict[str, Any] = {}
+# Options that are shown even where they are the defaults, by classes without their dimensions.
+SHOWN = {
+    "AlphaDropout": "p inplace", "AvgPool": "stride padding", "CELU": "alpha",
+    "Dropout": "p inplace", "ELU": "alpha", "FeatureAlphaDropout": "p inplace",
+    "Fold": "dilation padding stride", "GELU": "approximate", "GLU": "dim",
+    "Hardtanh": "min_val max_val", "LeakyReLU": "negative_slope",
+    "LocalResponseNorm": "alpha beta k", "MaxPool": "stride padding dilation ceil_mode",
+    "LogSoftmax": "dim", "MaxUnpool": "stride padding", "Softmax": "dim", "Softmin": "dim",
+    "Softplus": "beta threshold", "Unfold": "dilation padding stride", "Upsample": "mode",
+}  # fmt: skip
 
 
 class Applied(Module):
@@ -65,12 +75,18 @@ class Applied(Module):
         return type(self).function(*inputs, **options, **more)
 
     def extra_repr(self) -> str:
-        """Returns the options that are no defaults."""
+        """Returns the options that are no defaults, and those that are always shown."""
+        kind = type(self).__name__
+        always = SHOWN.get(kind[:-2] if kind[-2:] in ("1d", "2d", "3d") else kind, "").split()
         shown = []
         for name, default in self.options.items():
             value = getattr(self, name)
-            if default is REQUIRED or (not hasattr(value, "detach") and value != default):
-                shown.append(f"{name}={value}")
+            if hasattr(value, "detach"):
+                continue
+            if name == "stride" and value is None and hasattr(self, "kernel_size"):
+                value = self.kernel_size
+            if name in always or default is REQUIRED or getattr(self, name) != default:
+                shown.append(f"{name}={value!r}")
         return ", ".join(shown)
 
 
@@ -139,9 +155,9 @@ Tanhshrink = activation("Tanhshrink", F.tanhshrink)
 Softplus = activation("Softplus", F.softplus, beta=1.0, threshold=20.0)
 Softsign = activation("Softsign", F.softsign)
 Threshold = activation("Threshold", F.threshold, threshold=REQUIRED, value=REQUIRED, inplace=False)
-Softmax = activation("Softmax", F.softmax, dim=REQUIRED)
-LogSoftmax = activation("LogSoftmax", F.log_softmax, dim=REQUIRED)
-Softmin = activation("Softmin", F.softmin, dim=REQUIRED)
+Softmax = activation("Softmax", F.softmax, dim=None)
+LogSoftmax = activation("LogSoftmax", F.log_softmax, dim=None)
+Softmin = activation("Softmin", F.softmin, dim=None)
 Softmax2d = layer("Softmax2d", lambda x: F.softmax(x, -3), "Applies a softmax over channels.")
 RReLU = layer(
     "RReLU", F.rrelu, "Applies `functional.rrelu`.", base=Trained,

@@ -74,6 +74,13 @@ class Numbered(Module):
             self.append(each)
 
 
+    def pop(self, key: int | slice) -> Any:
+        """Takes a module out, and returns it."""
+        found = self[key]
+        del self[key]
+        return found
+
+
 class Sequential(Numbered):
     """Modules that are called one after the other, each with the result of that before.
 
@@ -100,6 +107,33 @@ class Sequential(Numbered):
             input = module(input)
         return input
 
+    def __add__(self, other: Sequential) -> Any:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"a Sequential and {type(other).__name__} are not added")
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Sequential) -> Self:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"a Sequential and {type(other).__name__} are not added")
+        return self.extend(list(other))
+
+    def __mul__(self, other: int) -> Any:
+        return Sequential(*list(self) * checked_count(other))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Self:
+        return self.extend(list(self) * (checked_count(other) - 1))
+
+
+def checked_count(count: Any) -> int:
+    """Returns how often modules are repeated."""
+    if not isinstance(count, int):
+        raise TypeError(f"a Sequential is repeated a number of times, not {count!r}")
+    if count <= 0:
+        raise ValueError(f"a Sequential is repeated at least once, not {count} times")
+    return count
+
 
 class ModuleList(Numbered):
     """A list of modules, whose parameters count.
@@ -112,8 +146,26 @@ class ModuleList(Numbered):
         super().__init__()
         self.extend(modules or ())
 
+    def __repr__(self) -> str:
+        # Neighbours that are shown alike are shown once.
+        groups: list[list[Any]] = []
+        for i, module in enumerate(self):
+            if not groups or repr(module) != groups[-1][2]:
+                groups.append([i, i, repr(module)])
+            groups[-1][1] = i
+        lines = [
+            f"({first}): {text}" if first == last
+            else f"({first}-{last}): {last - first + 1} x {text}"
+            for first, last, text in groups
+        ]  # fmt: skip
+        inner = "".join(["\n  " + line.replace("\n", "\n  ") for line in lines])
+        return f"{type(self).__name__}({inner}\n)" if lines else f"{type(self).__name__}()"
+
     def __iadd__(self, modules: Iterable[Module]) -> Self:
         return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
 
 
 class ModuleDict(Module):
@@ -193,14 +245,18 @@ class ParameterList(Module):
             self.append(value)
         return self
 
+    def __iadd__(self, parameters: Iterable[Any]) -> Self:
+        return self.extend(parameters)
+
     def __len__(self) -> int:
         return len(self._parameters)
 
     def __iter__(self) -> Iterator[Parameter]:
         return iter(self._parameters.values())
 
-    def __getitem__(self, index: int) -> Parameter:
-        return list(self._parameters.values())[index]  # type: ignore[no-any-return]
+    def __getitem__(self, index: int | slice) -> Any:
+        found = list(self._parameters.values())[index]
+        return type(self)(found) if isinstance(index, slice) else found
 
     def __setitem__(self, index: int, value: Any) -> None:
         self._parameters[list(self._parameters)[index]] = as_parameter(value)
@@ -256,6 +312,53 @@ class ParameterDict(Module):
     def items(self) -> Any:
         """Returns names and parameters."""
         return self._parameters.items()
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._parameters)
+
+    def __or__(self, other: Mapping[str, Any] | ParameterDict) -> ParameterDict:
+        out = self.copy()
+        out.update(other)
+        return out
+
+    def __ror__(self, other: Mapping[str, Any] | ParameterDict) -> ParameterDict:
+        out = ParameterDict(dict(other))
+        out.update(self)
+        return out
+
+    def __ior__(self, other: Mapping[str, Any] | ParameterDict) -> Self:
+        self.update(other)
+        return self
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns a parameter, or the default where there is none of this name."""
+        return self._parameters.get(key, default)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """Returns a parameter; where there is none of this name the default is entered."""
+        if key not in self:
+            self[key] = default
+        return self._parameters[key]
+
+    def pop(self, key: str) -> Parameter:
+        """Takes a parameter out, and returns it."""
+        return self._parameters.pop(key)  # type: ignore[no-any-return]
+
+    def popitem(self) -> tuple[str, Parameter]:
+        """Takes the last parameter out, and returns its name and it."""
+        return self._parameters.popitem()
+
+    def clear(self) -> None:
+        """Takes all parameters out."""
+        self._parameters.clear()
+
+    def copy(self) -> ParameterDict:
+        """Returns another dictionary of the same parameters."""
+        return ParameterDict(dict(self._parameters))
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """Returns another dictionary, of a parameter made of the default for each name."""
+        return ParameterDict(dict.fromkeys(keys, default))
 
 
 class DataParallel(Module):

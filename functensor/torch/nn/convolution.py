@@ -111,6 +111,8 @@ class Convolving(Module):
             shown.append(f"groups={self.groups}")
         if self.bias is None:
             shown.append("bias=False")
+        if self.padding_mode != "zeros":
+            shown.append(f"padding_mode={self.padding_mode}")
         return ", ".join(shown)
 
 

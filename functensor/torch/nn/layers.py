@@ -8,7 +8,7 @@ from typing import Any
 
 from ...backends.annotations import DTypeLike
 from ...primitives.core.array import Array
-from ...tensors import Tensor
+from ...tensors import Tensor, no_grad
 from ..creation import empty, ones
 from . import functional as F
 from . import init
@@ -205,11 +205,16 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None
-    ) -> Embedding:
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
+        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Embedding:  # fmt: skip
         """Returns a module over the memory of a table, which is trained with ``freeze=False``."""
         rows, width = embeddings.shape
-        out = cls(rows, width, padding_idx, dtype=embeddings.dtype)
+        out = cls(
+            rows, width, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
+            dtype=embeddings.dtype,
+        )  # fmt: skip
         out.weight = Parameter(embeddings, requires_grad=not freeze)
         return out
 
@@ -222,7 +227,12 @@ class Embedding(Module):
 
     def extra_repr(self) -> str:
         """Returns the options."""
-        return f"{self.num_embeddings}, {self.embedding_dim}"
+        shown = [f"{self.num_embeddings}, {self.embedding_dim}"]
+        if self.padding_idx is not None:
+            shown.append(f"padding_idx={self.padding_idx}")
+        if self.max_norm is not None:
+            shown.append(f"max_norm={self.max_norm}")
+        return ", ".join(shown)
 
 
 class EmbeddingBag(Module):
@@ -248,10 +258,30 @@ class EmbeddingBag(Module):
         self.include_last_offset = include_last_offset
         self.weight = parameter(num_embeddings, embedding_dim, device=device, dtype=dtype)
         if _weight is None:
-            init.normal_(self.weight)
-            zero_row(self.weight, padding_idx)
+            self.reset_parameters()
         else:
             init.refilled(self.weight, _weight.detach())
+
+    def reset_parameters(self) -> None:
+        """Draws the table anew."""
+        init.normal_(self.weight)
+        zero_row(self.weight, self.padding_idx)
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
+        sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
+    ) -> EmbeddingBag:  # fmt: skip
+        """Returns a module over the memory of a table, which is trained with ``freeze=False``."""
+        rows, width = embeddings.shape
+        out = cls(
+            rows, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
+            include_last_offset=include_last_offset, padding_idx=padding_idx,
+            dtype=embeddings.dtype,
+        )  # fmt: skip
+        out.weight = Parameter(embeddings, requires_grad=not freeze)
+        return out
 
     def forward(self, input: Array, offsets: Any = None, per_sample_weights: Any = None) -> Any:
         """Returns a row for every bag."""
@@ -279,8 +309,13 @@ class PReLU(Module):
         dtype: DTypeLike | None = None
     ) -> None:
         super().__init__()
-        self.num_parameters = num_parameters
+        self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter(ones(num_parameters, device=device, dtype=dtype) * init)
+
+    def reset_parameters(self) -> None:
+        """Sets the slopes to the first one."""
+        with no_grad():
+            self.weight.fill_(self.init)
 
     def forward(self, input: Array) -> Any:
         """Returns the elements, negative ones times their slope."""

@@ -208,6 +208,9 @@ class Module(ModuleStates):
     def __getstate__(self) -> dict[str, Any]:
         return {name: x for name, x in vars(self).items() if name != "_compiled_call_impl"}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
     def _between_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Computes the result between two functions whose way back calls the hooks."""
         places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]

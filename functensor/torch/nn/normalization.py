@@ -96,7 +96,8 @@ class Tracked(Module):
         """Returns the options."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, track_running_stats={self.track_running_stats}"
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
         )
 
 
@@ -172,6 +173,13 @@ class InstanceNorm3d(InstanceNorm):
     axes = (4, 5)
 
 
+def reset(module: Module) -> None:
+    """Sets a weight to ones, and a bias to zeros, where there are any."""
+    for name, first in (("weight", init.ones_), ("bias", init.zeros_)):
+        if module._parameters.get(name) is not None:
+            first(module._parameters[name])
+
+
 class LayerNorm(Module):
     """Normalises over the last axes.
 
@@ -196,6 +204,10 @@ class LayerNorm(Module):
         has_bias = elementwise_affine and bias
         self.register_parameter("bias", Parameter(zeros(shape, **made)) if has_bias else None)
 
+    def reset_parameters(self) -> None:
+        """Sets the weight to ones, and the bias to zeros."""
+        reset(self)
+
     def forward(self, input: Array) -> Any:
         """Returns the normalised input."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -203,7 +215,8 @@ class LayerNorm(Module):
     def extra_repr(self) -> str:
         """Returns the options."""
         affine = self.elementwise_affine
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}"
+        start = f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}"
+        return f"{start}, bias={self.bias is not None}"
 
 
 class RMSNorm(Module):
@@ -225,13 +238,18 @@ class RMSNorm(Module):
         weight = ones(self.normalized_shape, device=device, dtype=dtype)
         self.register_parameter("weight", Parameter(weight) if elementwise_affine else None)
 
+    def reset_parameters(self) -> None:
+        """Sets the weight to ones, and the bias to zeros."""
+        reset(self)
+
     def forward(self, input: Array) -> Any:
         """Returns the normalised input."""
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """Returns the options."""
-        return f"{self.normalized_shape}, eps={self.eps}"
+        affine = self.weight is not None
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}"
 
 
 class GroupNorm(Module):
@@ -256,10 +274,15 @@ class GroupNorm(Module):
         made = {"device": device, "dtype": dtype}
         register_scale_and_shift(self, num_channels, affine, bias, made)
 
+    def reset_parameters(self) -> None:
+        """Sets the weight to ones, and the bias to zeros."""
+        reset(self)
+
     def forward(self, input: Array) -> Any:
         """Returns the normalised input, of shape (batch, channels, ...)."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         """Returns the options."""
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
+        affine = f"affine={self.weight is not None}, bias={self.bias is not None}"
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, {affine}"

@@ -419,6 +419,11 @@ class ReduceLROnPlateau:
         self.best: float | None = None
         self.num_bad_epochs = self.cooldown_counter = 0
 
+    @property
+    def in_cooldown(self) -> bool:
+        """True for some steps after a change, in which nothing is counted."""
+        return self.cooldown_counter > 0
+
     def _is_better(self, value: float) -> bool:
         """Says whether a figure has improved."""
         if self.best is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from ....nn import activations as pure
 from ....primitives.core.array import Array
 from ....primitives.core.registry import registry as ops
 from ....random.generator import default_generator
-from ....tensors.functions.along_axis import log_softmax, softmax
-from ....tensors.functions.pointwise import clamp, sigmoid, tanh
+from ....tensors.functions import along_axis
+from ....tensors.functions.pointwise import clamp, hardshrink, prelu, sigmoid, tanh
 from .writing import written
 
 __all__ = [
@@ -82,13 +83,6 @@ def leaky_relu(input: Array, negative_slope: float = 0.01, inplace: bool = False
     return written(input, ops.where(input > 0, input, negative_slope * input), inplace)
 
 
-def prelu(input: Array, weight: Any) -> Any:
-    """Returns x where it is positive, and x times the weight of its channel elsewhere."""
-    if weight.ndim and weight.shape[0] != 1:
-        weight = ops.reshape(weight, (-1, *(1,) * (input.ndim - 2)))
-    return ops.where(input > 0, input, weight * input)
-
-
 def rrelu(
     input: Array, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
     inplace: bool = False
@@ -126,11 +120,6 @@ def hardswish(input: Array, inplace: bool = False) -> Any:
     """Returns ``x * hardsigmoid(x)``."""
     inner = ops.where(input >= 3, input, input * (input + 3) / 6)
     return written(input, ops.where(input <= -3, 0, inner), inplace)
-
-
-def hardshrink(input: Array, lambd: float = 0.5) -> Any:
-    """Returns the elements, zero for those of at most an absolute value."""
-    return ops.where(ops.abs(input) <= lambd, 0, input)
 
 
 def softshrink(input: Array, lambd: float = 0.5) -> Any:
@@ -172,9 +161,40 @@ def glu(input: Array, dim: int = -1) -> Any:
     return pure.glu(input, dim)
 
 
-def softmin(input: Array, dim: int, dtype: DTypeLike | None = None) -> Any:
+def softmax(
+    input: Array, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
+) -> Any:
+    """Returns exponentials divided by their sum along an axis.
+
+    Without an axis it warns, and takes the first one of tensors of 0, 1 or 3 axes, and the second
+    one of others.
+    """
+    return along_axis.softmax(input, chosen_axis("softmax", input, dim), dtype)
+
+
+def log_softmax(
+    input: Array, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
+) -> Any:
+    """Returns the logarithm of `softmax`."""
+    return along_axis.log_softmax(input, chosen_axis("log_softmax", input, dim), dtype)
+
+
+def softmin(
+    input: Array, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
+) -> Any:
     """Returns the `softmax` of the elements with the other sign."""
-    return softmax(-input, dim, dtype)
+    return along_axis.softmax(-input, chosen_axis("softmin", input, dim), dtype)
+
+
+def chosen_axis(name: str, input: Array, dim: int | None) -> int:
+    """Returns an axis; where none is given PyTorch's, with a warning."""
+    if dim is not None:
+        return dim
+    dim = 0 if input.ndim in (0, 1, 3) else 1
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated: pass dim={dim}", stacklevel=4
+    )
+    return dim
 
 
 def gumbel_softmax(

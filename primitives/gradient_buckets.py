@@ -107,8 +107,10 @@ def _begin_mean(
     lead: int,
     owned: bool = True,
 ) -> Buffer:
-    # What follows may write to the operands, unless a plan says that it does not.
+    # What follows may write to the operands, unless a plan says that it does not. One process has
+    # what it begins for a mean, which must not be an operand.
     count = _processes_along(axis_name)
+    owned = owned or count == 1
     bucket = _bucket(xp, xs, lead, count if scatter else 0, owned)
     if not axis_name:
         row: Buffer = bucket[0] if scatter else bucket

@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
@@ -319,7 +320,9 @@ class News:
 def end_at_once() -> None:
     """Ends the process without MPI, which would wait for the others once more."""
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        # There may be none, or nobody who reads it.
+        with suppress(Exception):
+            stream.flush()
     os._exit(1)
 
 

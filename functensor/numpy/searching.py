@@ -261,8 +261,10 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     if length < 2:
         return searchsorted(bins, x, side)
     if is_at_hand(bins):
-        steps = np.diff(value_of("digitize", bins, ""))
-        if np.any(steps < 0) and np.any(steps > 0):
+        values = value_of("digitize", bins, "")
+        # Differences of integers without a sign are none.
+        before, behind = values[:-1], values[1:]
+        if np.any(behind < before) and np.any(before < behind):
             raise ValueError("digitize: bounds neither rise nor fall all along: np.sort(bins)")
     falls = ops.greater(ops.index(bins, 0), ops.index(bins, -1))
     place = searchsorted(ops.where(falls, ops.flip(bins, 0), bins), x, side)

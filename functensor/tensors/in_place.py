@@ -315,9 +315,11 @@ class InPlace(TorchMemory):
             key = with_numbers(key)
             if not is_basic(key):
                 key = with_masks(key)
-                found = super().__getitem__(key)
                 axes = moved_axes(key, self.ndim)
-                return found if axes is None else axes.of_result(found)
+                if axes is None:
+                    return super().__getitem__(key)
+                found: Any = super().__getitem__(axes.integers)
+                return super(InPlace, found).__getitem__(axes.arrays).contiguous()
         seen = self._data
         if within(self):
             with under(self.home):

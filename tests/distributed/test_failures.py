@@ -132,6 +132,21 @@ def test_a_dead_process_of_the_same_host_is_named():
             known.check("sum")
 
 
+@pytest.mark.parametrize("out", ["os.fdopen(write, 'w')", "None"])
+def test_a_process_ends_at_once_whose_output_nobody_takes(out):
+    program = f"""
+import os, sys
+from functensor.distributed.failures import end_at_once
+read, write = os.pipe()
+os.close(read)
+sys.stdout = {out}
+print("lost")
+end_at_once()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
 def test_the_time_to_wait_is_positive():
     before = Limit.seconds
     for given in (0, "60", float("nan")):

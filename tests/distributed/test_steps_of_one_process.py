@@ -5,6 +5,7 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.primitives.gradient_buckets import begin_mean, end_mean
 
 data_parallel = ft.distributed.data_parallel
 W, X = np.arange(3.0), np.cos(np.arange(12.0)).reshape(4, 3)
@@ -56,3 +57,15 @@ def test_one_process_refuses_gradients_of_single_examples_as_several_do():
     # Within a function that is differentiated they are no means.
     inner = data_parallel(ft.grad(lambda w: fnp.sum(ft.vmap(ft.grad(lambda v: v**3))(w))))
     np.testing.assert_allclose(inner(W), 6 * W)
+
+
+@pytest.mark.parametrize("scatter", [False, True])
+def test_means_of_one_process_are_no_operands(scatter):
+    """A plan says so of operands that nobody writes to."""
+    axes = {"axis_name": tuple(ft.distributed.mesh({"i": 1}).axes_on("cpu").axes.values())}
+    gradient = np.ones(4)
+    params = {**axes, "scatter": scatter, "lead": 0, "owned": False}
+    begun = [begin_mean.impl(gradient, **params) for _ in range(2)]
+    means = [end_mean.impl(x, **axes, parts=1) for x in begun]
+    assert not any(np.shares_memory(mean, gradient) for mean in means)
+    np.testing.assert_array_equal(means, np.ones((2, 4)))

@@ -12,6 +12,7 @@ INF, NAN = numpy.inf, numpy.nan
 REFUSED = [
     (lambda: np.interp(0.5, [0.0, 1.0], [0.0, 1.0], period=0), ValueError, "period of zero"),
     (lambda: np.digitize([0.5], [1.0, 0.0, 2.0]), ValueError, "neither rise nor fall"),
+    (lambda: np.digitize([1], numpy.array([1, 3, 2], "u1")), ValueError, "neither rise nor fall"),
     (lambda: np.bincount([1, 2], minlength=-1), ValueError, "minlength is not negative"),
     (lambda: np.sum(np.ones((2, 3)), True), TypeError, "an axis is an integer, not True"),
     (lambda: np.max(np.ones((2, 3)), axis=(0, False)), TypeError, "not False"),

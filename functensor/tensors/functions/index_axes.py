@@ -13,26 +13,27 @@ __all__ = ["IndexAxes", "moved_axes"]
 
 
 class IndexAxes(NamedTuple):
-    """Axes that NumPy has in front of a result, and PyTorch at a place of it."""
+    """Axes that NumPy has in front of a result, and PyTorch at a place of it.
+
+    Attributes:
+        length, place, rank: of the axes, and of the result.
+        integers: the index without its arrays.
+        arrays: that of what is found by it, which leaves NumPy's axes at their place.
+    """
 
     length: int
     place: int
     rank: int
-
-    def of_result(self, found: Any) -> Any:
-        """Returns what NumPy's indexing takes, with its axes as in PyTorch."""
-        return ops.moveaxis(found, *self._ends()).contiguous()
+    integers: tuple[Any, ...]
+    arrays: tuple[Any, ...]
 
     def of_value(self, value: Any) -> Any:
         """Returns a value that is set, with its axes as in NumPy."""
         shape = tuple(np.shape(value) if isinstance(value, list | tuple) else value.shape)
         # Lengths of 1 in front of all others count for nothing.
         full = (1,) * (self.rank - len(shape)) + shape[max(len(shape) - self.rank, 0) :]
-        return ops.moveaxis(ops.reshape(value, full), *reversed(self._ends()))
-
-    def _ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         places = range(self.place, self.place + self.length)
-        return tuple(range(self.length)), tuple(places)
+        return ops.moveaxis(ops.reshape(value, full), tuple(places), tuple(range(self.length)))
 
 
 def rank_of_index(part: Any) -> tuple[int, bool]:
@@ -45,6 +46,11 @@ def rank_of_index(part: Any) -> tuple[int, bool]:
     return rank + array.ndim, array.dtype.kind == "b"
 
 
+def takes_no_part(part: Any) -> bool:
+    """Says whether a part of an index is neither an integer nor an ellipsis, at a first look."""
+    return part is None or isinstance(part, slice | list) or bool(getattr(part, "ndim", 0))
+
+
 def moved_axes(key: Any, ndim: int) -> IndexAxes | None:
     """Returns how the result of an index differs from NumPy's; None where it does not.
 
@@ -55,15 +61,19 @@ def moved_axes(key: Any, ndim: int) -> IndexAxes | None:
         key: what a tensor is indexed by.
         ndim: the number of the tensor's axes.
     """
-    if type(key) is not tuple:
+    if type(key) is not tuple or all(map(takes_no_part, key)):
         return None
     # Each part: whether it is an integer, an array, or another; axes that it takes and leaves.
     kinds, taken, left, count = "", 0, [], 0
+    first: list[Any] = []
+    second: list[Any] = []
     for part in key:
         if part is None or part is Ellipsis or isinstance(part, slice):
             kinds += "."
             taken += isinstance(part, slice)
             left.append(part)
+            first.append(part)
+            second.append(part if part is Ellipsis else slice(None))
             continue
         rank, is_mask = rank_of_index(part)
         if is_mask and not rank:
@@ -71,6 +81,8 @@ def moved_axes(key: Any, ndim: int) -> IndexAxes | None:
         kinds += "a" if rank else "i"
         taken += rank if is_mask else 1
         count = max(count, 1 if is_mask else rank)
+        first += [slice(None)] * (rank if is_mask else 1) if rank else [part]
+        second += [part] if rank else []
     rest = ndim - taken
     # What `...` stands for may be nothing, which does not stand between arrays in PyTorch.
     others = ["." * rest if part is Ellipsis else "." for part in left]
@@ -79,4 +91,6 @@ def moved_axes(key: Any, ndim: int) -> IndexAxes | None:
         return None
     place = arrays.index("a")
     rank = count + arrays.count(".") + (0 if any(part is Ellipsis for part in left) else rest)
-    return IndexAxes(count, place, rank) if place else None
+    if not rest:
+        second = [part for part in second if part is not Ellipsis]
+    return IndexAxes(count, place, rank, tuple(first), tuple(second)) if place else None

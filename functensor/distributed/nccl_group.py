@@ -35,6 +35,8 @@ NCCL_DTYPES = {
 NCCL_SUM, NCCL_MAX, NCCL_MIN, NCCL_AVG = 0, 2, 3, 4
 # The priority of a stream, the lowest number that there is or less, is before that of others.
 HIGHEST_PRIORITY = -5
+# The library, as CuPy has loaded it.
+LIBRARY = "libnccl.so.2"
 # Integers that NCCL does not have go as these.
 WIDER_INTEGERS = {"int16": "int32", "uint16": "uint32"}
 # The processes of a group may record graphs at different calls. NCCL would make them wait for each
@@ -124,7 +126,7 @@ class NcclGroup:
         # A communicator that is freed waits until all graphs are that have its work. Some live as
         # long as the process, which would never end.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._nccl))
-        self._watch.over(self._nccl.abort, self._nccl.check_async_error)
+        self._watch.over(self._abort, self._nccl.check_async_error)
         # One object, by which a graph tells that it has it.
         self._check = self._watch.check
         self._call_at_launches = get_backend("cupy").call_at_launches
@@ -160,6 +162,13 @@ class NcclGroup:
         if not recorded:
             mark(stream)
         return recorded
+
+    def _abort(self) -> None:
+        """Ends what the communicator does; blocks as long as there are graphs that have its work.
+
+        CuPy's own call would keep all other threads of Python from going on meanwhile.
+        """
+        ctypes.CDLL(LIBRARY).ncclCommAbort(ctypes.c_void_p(self._nccl.comm))
 
     def _mark(self, what: str, ranks: tuple[int, ...], stream: Any = None) -> None:
         """Has the watch look whether a stream, by default the current one, comes to here."""

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from support.gpu_functions import normal
+from support.gpu_programs import run_of
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -69,7 +70,7 @@ def groups(jitted):
     from functensor.backends.cuda.plan.leaf_run import LeafRun
 
     (entry,) = jitted._entries.values()
-    plan = entry.compiled.run
+    plan = run_of(entry)
     runs = getattr(plan, "plan", plan).text.runs
     return sorted([len(run._members) for run in runs if isinstance(run, LeafRun)])
 
@@ -153,7 +154,7 @@ def test_a_training_step_updates_all_leaves_by_one_launch_of_its_graph():
     same(found, wanted)
     assert groups(jitted) == [10]
     (entry,) = jitted._entries.values()
-    (on_stream,) = entry.compiled.run._on_streams.values()
+    (on_stream,) = run_of(entry)._on_streams.values()
     assert on_stream.refused == ""
 
 

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from support.gpu_functions import RNG, ROW, X, Y, gaussian, layer_loss, normal, step
+from support.gpu_programs import run_of
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -169,7 +170,7 @@ def test_donated_training_runs_as_one_graph():
         same(other, loss)
     same(found, wanted)
     (entry,) = jitted._entries.values()
-    (on_stream,) = entry.compiled.run._on_streams.values()
+    (on_stream,) = run_of(entry)._on_streams.values()
     assert on_stream.refused == ""
     assert on_stream._recordings == 1
     assert not on_stream._recording.copied
@@ -258,7 +259,7 @@ def test_graphs_follow_inputs_that_move():
         x, y = placed(normal(16, 16)), placed(normal(16, 16))
         same(jitted(x, y), f(x, y))
     (entry,) = jitted._entries.values()
-    (on_stream,) = entry.compiled.run._on_streams.values()
+    (on_stream,) = run_of(entry)._on_streams.values()
     assert on_stream.refused == ""
     assert on_stream._recordings <= 7
 

@@ -50,3 +50,8 @@ def plan_of(program, donated=(), apart=True, precision="highest"):
 
     program = with_joint_launches(grouped_leaves(program))
     return GpuPlan(program, call_on_buffers, donated, apart, precision)
+
+
+def run_of(entry):
+    """Returns what runs a staged program of a jitted function, on whichever of several GPUs."""
+    return getattr(entry.compiled.run, "_plan", entry.compiled.run)

@@ -130,7 +130,7 @@ def huber(predictions: ArrayLike, targets: ArrayLike, delta: float = 1.0) -> Arr
     is_near = ops.less(size, delta)
     # The error with its sign: its size has no second derivative at zero.
     near = ops.multiply(ops.square(ops.where(is_near, error, 0)), 0.5)
-    far = ops.multiply(ops.subtract(size, ops.multiply(delta, 0.5)), delta)
+    far = ops.multiply(ops.subtract(size, 0.5 * delta), delta)
     return ops.where(is_near, near, far)
 
 

@@ -378,7 +378,7 @@ class ChainedScheduler:
             schedule.load_state_dict(state)
 
 
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(LRScheduler):
     """Multiplies rates by ``factor`` once a figure has not improved for ``patience`` steps.
 
     Args:
@@ -433,7 +433,15 @@ class ReduceLROnPlateau:
         margin = self.best * self.threshold if self.threshold_mode == "rel" else self.threshold
         return sign * (value - self.best) > margin
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:
+    def get_lr(self) -> list[float]:
+        """Raises an error: the rates depend on the figures.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("ReduceLROnPlateau: get_last_lr() has the rates")
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Looks at a figure, and changes the rates if it is time.
 
         Args:

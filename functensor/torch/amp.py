@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import named as dtype_named
+from ..backends.errors.public_functions import check_function
 from ..backends.restoring import setting
 from ..faces.publish import publish
 from ..tensors import Tensor, gradient_of, no_grad
@@ -97,9 +98,11 @@ def custom_fwd(
     ...     print(Square.apply(torch.ones(1, requires_grad=True)).dtype)
     float64
     """
-    check_kind("custom_fwd", device_type)
     if fwd is None:
+        check_kind("custom_fwd", device_type)
         return partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+    check_function("custom_fwd", fwd, "fwd")
+    check_kind("custom_fwd", device_type)
     method = fwd
 
     @wraps(method)
@@ -125,9 +128,11 @@ def custom_bwd(
         bwd: the method; without it a decorator is returned.
         device_type: as for `custom_fwd`.
     """
-    check_kind("custom_bwd", device_type)
     if bwd is None:
+        check_kind("custom_bwd", device_type)
         return partial(custom_bwd, device_type=device_type)
+    check_function("custom_bwd", bwd, "bwd")
+    check_kind("custom_bwd", device_type)
     method = bwd
 
     @wraps(method)

@@ -327,3 +327,11 @@ def test_gradients_are_set_to_zeros():
     assert p.grad.tolist() == [0.0, 0.0]
     optimizer.zero_grad()
     assert gradient_of(p) is None
+
+
+def test_a_plateau_is_a_schedule():
+    optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.5)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    assert isinstance(schedule, torch.optim.lr_scheduler.LRScheduler)
+    with pytest.raises(NotImplementedError, match="get_last_lr"):
+        schedule.get_lr()

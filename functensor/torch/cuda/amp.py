@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...backends.errors.public_functions import check_function
 from ...backends.restoring import setting
 from ...faces.publish import publish
 from .. import amp
@@ -21,12 +22,15 @@ def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, cast_inputs: Any = None
 ) -> Callable[..., Any]:
     """Returns a ``forward`` that knows of `autocast` on a GPU; see `torch.amp.custom_fwd`."""
+    if fwd is not None:
+        check_function("custom_fwd", fwd, "fwd")
     made: Callable[..., Any] = amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
     return made
 
 
 def custom_bwd(bwd: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a ``backward`` for that of `custom_fwd`; see `torch.amp.custom_bwd`."""
+    check_function("custom_bwd", bwd, "bwd")
     made: Callable[..., Any] = amp.custom_bwd(bwd, device_type="cuda")
     return made
 

@@ -113,6 +113,32 @@ def is_number(x: Any, wanted: int) -> bool:
     return isinstance(x, int | float) and x == wanted
 
 
-biject_to, transform_to = ConstraintRegistry(ONE_TO_ONE), ConstraintRegistry(OTHERS)
+ALL_ONE_TO_ONE, ALL_OTHERS = ConstraintRegistry(ONE_TO_ONE), ConstraintRegistry(OTHERS)
+
+
+def biject_to(constraint: Constraint) -> Transform:
+    """Returns the transform from all numbers to a set, with an inverse and a derivative.
+
+    ``biject_to.register`` enters what makes such transforms; see `ConstraintRegistry`.
+
+    Raises:
+        NotImplementedError: there is none.
+    """
+    return ALL_ONE_TO_ONE(constraint)
+
+
+def transform_to(constraint: Constraint) -> Transform:
+    """Returns a transform from all numbers to a set, which may have many arguments for a value.
+
+    ``transform_to.register`` enters what makes such transforms; see `ConstraintRegistry`.
+
+    Raises:
+        NotImplementedError: there is none.
+    """
+    return ALL_OTHERS(constraint)
+
+
+biject_to.register = ALL_ONE_TO_ONE.register  # type: ignore[attr-defined]
+transform_to.register = ALL_OTHERS.register  # type: ignore[attr-defined]
 
 publish(globals())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.errors.public_functions import check_function
 from ...faces.publish import publish
 from ...primitives.core.registry import registry as ops
 from ...tensors import Tensor
@@ -70,6 +71,8 @@ class dependent_property(property, Dependent):
         self, fn: Callable[[Any], Any] | None = None, *, is_discrete: bool = False,
         event_dim: int = 0,
     ) -> None:  # fmt: skip
+        if fn is not None:
+            check_function("dependent_property", fn, "fn")
         super().__init__(fn)
         self.is_discrete, self.event_dim = is_discrete, event_dim
 

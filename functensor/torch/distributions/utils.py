@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.errors.public_functions import check_function
 from ...faces.publish import publish
 from ...primitives.core.registry import registry as ops
 from ...tensors import Tensor, enable_grad
@@ -71,6 +72,7 @@ class lazy_property:
     """
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+        check_function("lazy_property", wrapped, "wrapped")
         self.wrapped = wrapped
         update_wrapper(self, wrapped)  # type: ignore[arg-type]
 

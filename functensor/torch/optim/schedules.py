@@ -378,7 +378,7 @@ class ChainedScheduler:
             schedule.load_state_dict(state)
 
 
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(LRScheduler):
     """Multiplies rates by ``factor`` once a figure has not improved for ``patience`` steps.
 
     Args:
@@ -417,7 +417,7 @@ class ReduceLROnPlateau:
         self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
         self.min_lr, self.eps = min_lr, eps
         self.best: float | None = None
-        self.num_bad_epochs = self.cooldown_counter = 0
+        self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
 
     @property
     def in_cooldown(self) -> bool:
@@ -433,9 +433,23 @@ class ReduceLROnPlateau:
         margin = self.best * self.threshold if self.threshold_mode == "rel" else self.threshold
         return sign * (value - self.best) > margin
 
-    def step(self, metrics: Any) -> None:
-        """Looks at a figure, and changes the rates if it is time."""
+    def get_lr(self) -> list[float]:
+        """Raises an error: the rates depend on the figures.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("ReduceLROnPlateau: get_last_lr() has the rates")
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Looks at a figure, and changes the rates if it is time.
+
+        Args:
+            metrics: the figure.
+            epoch: the number of the step, which is kept as ``last_epoch``; by default the next one.
+        """
         value = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(value):
             self.best, self.num_bad_epochs = value, 0
         else:
@@ -457,7 +471,10 @@ class ReduceLROnPlateau:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns how far the schedule is."""
-        names = ("best", "num_bad_epochs", "cooldown_counter")
+        names = (
+            "factor", "patience", "cooldown", "cooldown_counter", "mode", "threshold",
+            "threshold_mode", "best", "num_bad_epochs", "eps", "last_epoch",
+        )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -143,7 +143,8 @@ class Watch:
         """
         if self._thread is None:
             return
-        while self._queued and self.absence is None:
+        # An error of MPI's, which Python has printed, ends the thread.
+        while self._queued and self.absence is None and self._thread.is_alive():
             sleep(SECONDS_BETWEEN_LOOKS)
         self._closed = True
         self._awake.set()

@@ -191,5 +191,6 @@ def test_a_process_ends_whose_watch_has_failed():
     closing = threading.Thread(target=watch.close, daemon=True)
     closing.start()
     closing.join(10)
-    assert not closing.is_alive()
+    ended = not closing.is_alive()
     watch._queued.clear()
+    assert ended

@@ -145,7 +145,7 @@ class Watch:
         if self._thread is None:
             return
         atexit.unregister(self._end_program)
-        # A child process has no such thread.
+        # A child process has no such thread, and an error of MPI's, which Python has printed, ends it.
         while self._queued and self.absence is None and self._thread.is_alive():
             sleep(SECONDS_BETWEEN_LOOKS)
         self._closed = True

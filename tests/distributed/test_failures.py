@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,23 @@ def test_a_watch_tells_once_why_work_was_given_up(monkeypatch, capsys):
     with pytest.raises(DistributedError, match="rank 1 died"):
         watch.check()
     assert capsys.readouterr().err.count("rank 1 died") == 1
+
+
+class Broken:
+    """The news of a process whose MPI fails."""
+
+    def absence(self, what, ranks=None):
+        raise OSError("the link is down")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_process_ends_whose_watch_has_failed():
+    watch = watching.Watch(Broken())
+    watch.queued("mean", (0, 1), lambda: False)
+    watch._thread.join()
+    closing = threading.Thread(target=watch.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    ended = not closing.is_alive()
+    watch._queued.clear()
+    assert ended

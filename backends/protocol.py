@@ -105,7 +105,7 @@ def no_device(name: object, there: list[str]) -> DeviceError:
 NO_ENTRIES: Mapping[str, Any] = MappingProxyType({})
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """Does nothing."""
 
 
@@ -177,7 +177,7 @@ class Backend(Protocol):
     mixes_bfloat16: frozenset[str] = frozenset()
     add_into: Callable[[Any, Any], Any] | None = None
     updates: Mapping[str, Callable[..., list[Any]]] = NO_ENTRIES
-    waited: Callable[[], None] = staticmethod(nothing)
+    waited: Callable[[], None] = staticmethod(do_nothing)
 
     def asarray(self, values: Any, dtype: DTypeLike | None = None) -> Buffer:
         """Returns a buffer that holds the values, without a copy where that is possible."""

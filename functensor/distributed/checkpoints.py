@@ -39,7 +39,7 @@ __all__ = ["Checkpoints"]
 
 MANIFEST_FORMAT = 1
 # Of what a process could not do the others get so many bytes.
-LONGEST_WORDS = 500
+LONGEST_REASON = 500
 
 
 class Checkpoints(StepFolder):
@@ -133,9 +133,9 @@ class Checkpoints(StepFolder):
             if here.rank == 0:
                 self._finish(temporary, path, shards)
 
-        together(begin, "beginning of a checkpoint")
-        together(write, "end of a checkpoint")
-        together(finish, "name of a checkpoint")
+        done_by_all(begin, "beginning of a checkpoint")
+        done_by_all(write, "end of a checkpoint")
+        done_by_all(finish, "name of a checkpoint")
 
     def _finish(self, temporary: Path, path: Path, shards: list[Shard]) -> None:
         """Gives a checkpoint that is written its name, and removes older ones."""
@@ -246,7 +246,7 @@ def _kind(shard: Shard) -> dict[str, Any]:
     return {"shape": list(shard.shape), "dtype": str(shard.dtype)}
 
 
-def together(do: Callable[[], None], what: str) -> None:
+def done_by_all(do: Callable[[], None], what: str) -> None:
     """Does something, and waits until all processes have done it.
 
     Args:
@@ -264,7 +264,7 @@ def together(do: Callable[[], None], what: str) -> None:
         failed = error
     if here.comm is not None:
         words = [type(failed).__name__, *str(failed).splitlines()[:1]] if failed else []
-        told = gathered_words(here.comm, ": ".join(words), what, LONGEST_WORDS)
+        told = gathered_words(here.comm, ": ".join(words), what, LONGEST_REASON)
         rank = next((i for i, words in enumerate(told) if words), None)
         if failed is None and rank is not None:
             raise Absence(

@@ -36,7 +36,7 @@ NCCL_SUM, NCCL_MAX, NCCL_MIN, NCCL_AVG = 0, 2, 3, 4
 # The priority of a stream, the lowest number that there is or less, is before that of others.
 HIGHEST_PRIORITY = -5
 # The library, as CuPy has loaded it.
-LIBRARY = "libnccl.so.2"
+NCCL_LIBRARY = "libnccl.so.2"
 # Integers that NCCL does not have go as these.
 WIDER_INTEGERS = {"int16": "int32", "uint16": "uint32"}
 # The processes of a group may record graphs at different calls. NCCL would make them wait for each
@@ -168,7 +168,7 @@ class NcclGroup:
 
         CuPy's own call would keep all other threads of Python from going on meanwhile.
         """
-        ctypes.CDLL(LIBRARY).ncclCommAbort(ctypes.c_void_p(self._nccl.comm))
+        ctypes.CDLL(NCCL_LIBRARY).ncclCommAbort(ctypes.c_void_p(self._nccl.comm))
 
     def _mark(self, what: str, ranks: tuple[int, ...], stream: Any = None) -> None:
         """Has the watch look whether a stream, by default the current one, comes to here."""

@@ -34,10 +34,10 @@ __all__ = ["Watch"]
 SECONDS_FOR_NEWS = 1.0
 # Whoever blocks comes back within so many seconds after work was given up.
 SECONDS_TO_COME_BACK = 2.0
-T = TypeVar("T")
+Returned = TypeVar("Returned")
 
 
-class Work:
+class WatchedWork:
     """Something that was begun with other processes.
 
     Attributes:
@@ -71,8 +71,8 @@ class Watch:
         self.absence: Absence | None = None
         self._news = news
         self._prepare = prepare
-        self._queued: deque[Work] = deque()
-        self._called: dict[int, Work] = {}
+        self._queued: deque[WatchedWork] = deque()
+        self._called: dict[int, WatchedWork] = {}
         self._engines: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self._awake = threading.Event()
         self._closed = False
@@ -81,7 +81,7 @@ class Watch:
         self._beginning = threading.Lock()
         # When the oldest work became the oldest, and what stands for it among the news.
         self._since = 0.0
-        self._oldest: Work | None = None
+        self._oldest: WatchedWork | None = None
         self._token: object = None
 
     def over(self, give_up: Callable[[], None], check: Callable[[], None]) -> None:
@@ -93,7 +93,9 @@ class Watch:
         """
         self._engines.append((give_up, check))
 
-    def call(self, what: str, ranks: Sequence[int], function: Callable[..., T], *args: Any) -> T:
+    def call(
+        self, what: str, ranks: Sequence[int], function: Callable[..., Returned], *args: Any
+    ) -> Returned:
         """Calls a function that may block until other processes come, and returns its result.
 
         Args:
@@ -106,7 +108,7 @@ class Watch:
         """
         self.check()
         place = threading.get_ident()
-        self._called[place] = Work(what, ranks)
+        self._called[place] = WatchedWork(what, ranks)
         self._wake()
         try:
             out = function(*args)
@@ -127,7 +129,7 @@ class Watch:
             ranks: the processes that take part.
             done: says whether it is done; another thread calls it.
         """
-        self._queued.append(Work(what, ranks, done))
+        self._queued.append(WatchedWork(what, ranks, done))
         self._wake()
 
     def check(self) -> None:
@@ -145,7 +147,7 @@ class Watch:
         if self._thread is None:
             return
         atexit.unregister(self._end_program)
-        # A child process has no such thread, and an error of MPI's, which Python has printed, ends it.
+        # A child process has no such thread; an error of MPI's, which Python has printed, ends it.
         while self._queued and self.absence is None and self._thread.is_alive():
             sleep(SECONDS_BETWEEN_LOOKS)
         self._closed = True
@@ -233,7 +235,7 @@ class Watch:
             sleep(SECONDS_BETWEEN_LOOKS)
         return found
 
-    def _reason(self, work: Work, error: Exception) -> Absence:
+    def _reason(self, work: WatchedWork, error: Exception) -> Absence:
         """Returns why an engine failed: a process that has ended, or the error itself."""
         found = self._news_soon(work.what, work.ranks)
         ranks = ranks_in_words(sorted(work.ranks))
@@ -243,7 +245,7 @@ class Watch:
             "look at what the ranks have printed; NCCL_DEBUG=WARN has NCCL say more",
         )
 
-    def _is_done(self, work: Work) -> bool:
+    def _is_done(self, work: WatchedWork) -> bool:
         try:
             return work.done is not None and bool(work.done())
         except Exception:

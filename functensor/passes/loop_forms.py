@@ -244,7 +244,7 @@ def _parts_of_normalize(sweep: Sweep, equation: Equation) -> Rewritten:
 
 
 def _parts_of_normalize_grad(sweep: Sweep, equation: Equation) -> Rewritten:
-    """What a cotangent is beside its mean, and beside its share in the direction of the vector."""
+    """A cotangent less its mean, and less its share in the direction of the vector."""
     if not is_vector(equation):
         return None
     rule, (g, x) = Rule(sweep, equation), equation.operands

@@ -9,7 +9,7 @@ from ..primitives.core.missing_attributes import ForeignName
 
 __all__ = ["ABSENT_METHODS", "AbsentMethods", "absent_reason"]
 
-SPARSE = (
+NAMES_OF_SPARSE = (
     "there are no sparse tensors: compute with dense ones, or multiply a matrix of rows, columns "
     "and values by torch.zeros(n, x.shape[1]).index_add(0, rows, values[:, None] * x[columns])"
 )
@@ -27,10 +27,10 @@ MEMORY = (
 DEVICES = 'tensors are on "cpu" or "cuda"'
 SHARED = "tensors are not shared by processes; workers of a DataLoader are threads"
 MASKED = "there are no masked tensors: torch.where(mask, x, 0)"
-KERNELS = "torch.autograd.Function, functensor.custom_op and functensor.custom_vjp have own rules"
+OWN_RULES = "torch.autograd.Function, functensor.custom_op and functensor.custom_vjp have own rules"
 # The names of modules, of functions and of modules within others, by what is said of them.
-ABSENT = {
-    SPARSE: (
+WORDS_FOR_ABSENT = {
+    NAMES_OF_SPARSE: (
         "SparseAdam dsmm hsmm hspmm saddmm smm sparse sparse_bsc sparse_bsc_tensor sparse_bsr "
         "sparse_bsr_tensor sparse_compressed_tensor sparse_coo sparse_coo_tensor sparse_csc "
         "sparse_csc_tensor sparse_csr sparse_csr_tensor sspaddmm"
@@ -42,7 +42,7 @@ ABSENT = {
     MASKED: "masked",
     DEVICES: "mps mtia xpu",
     SHARED: "multiprocessing",
-    KERNELS: "cpp_extension library overrides",
+    OWN_RULES: "cpp_extension library overrides",
     "functensor.distributed has collective operations, on arrays and trees": "distributed",
     "functensor.tree maps functions over trees": "_pytree",
     "functensor.training.save_curves draws learning curves": "tensorboard",
@@ -53,7 +53,7 @@ ABSENT = {
 ABSENT_METHODS = {
     name: said
     for said, names in {
-        SPARSE: (
+        NAMES_OF_SPARSE: (
             "ccol_indices coalesce col_indices crow_indices dense_dim indices "
             "row_indices sparse_dim sparse_mask to_sparse to_sparse_bsc to_sparse_bsr "
             "to_sparse_coo to_sparse_csc to_sparse_csr"
@@ -65,12 +65,12 @@ ABSENT_METHODS = {
     }.items()
     for name in names.split()
 }  # fmt: skip
-REASONS = {name: said for said, names in ABSENT.items() for name in names.split()}
+REASON_OF = {name: said for said, names in WORDS_FOR_ABSENT.items() for name in names.split()}
 
 
 def absent_reason(name: str) -> str:
     """Returns what is said of a name of PyTorch's that is not here, or nothing."""
-    return REASONS.get(name, "")
+    return REASON_OF.get(name, "")
 
 
 class AbsentMethods:

@@ -24,7 +24,7 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, slot, under
 from .buffers import check_holds, tensor_buffer
 from .functions import pointwise
-from .functions.index_axes import moved_axes
+from .functions.index_axes import axes_of_index
 from .functions.indexing import as_elements
 from .functions.looked_at import check_divisor, with_masks, with_numbers
 from .grad_mode import mode, no_grad
@@ -298,7 +298,7 @@ class InPlace(TorchMemory):
             value = as_elements(value, self) if type(value) is float else value
             if not is_basic(key):
                 key = with_masks(key)
-                axes = moved_axes(key, self.ndim)
+                axes = axes_of_index(key, self.ndim)
                 if axes is not None and np.ndim(value):
                     value = axes.of_value(value)
             # After x[key] += y the view has written its elements already.
@@ -315,7 +315,7 @@ class InPlace(TorchMemory):
             key = with_numbers(key)
             if not is_basic(key):
                 key = with_masks(key)
-                axes = moved_axes(key, self.ndim)
+                axes = axes_of_index(key, self.ndim)
                 if axes is None:
                     return super().__getitem__(key)
                 found: Any = super().__getitem__(axes.integers)

@@ -54,7 +54,7 @@ def autocast(
     ...     print(layer(torch.ones(4, 2)).dtype)
     float16
     """
-    check_kind("autocast", device_type)
+    check_device_kind("autocast", device_type)
     if enabled and not is_autocast_available(device_type):
         warnings.warn(
             "autocast: device_type is 'cuda', but there is no GPU: nothing is narrowed",
@@ -99,10 +99,10 @@ def custom_fwd(
     float64
     """
     if fwd is None:
-        check_kind("custom_fwd", device_type)
+        check_device_kind("custom_fwd", device_type)
         return partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
     check_function("custom_fwd", fwd, "fwd")
-    check_kind("custom_fwd", device_type)
+    check_device_kind("custom_fwd", device_type)
     method = fwd
 
     @wraps(method)
@@ -129,10 +129,10 @@ def custom_bwd(
         device_type: as for `custom_fwd`.
     """
     if bwd is None:
-        check_kind("custom_bwd", device_type)
+        check_device_kind("custom_bwd", device_type)
         return partial(custom_bwd, device_type=device_type)
     check_function("custom_bwd", bwd, "bwd")
-    check_kind("custom_bwd", device_type)
+    check_device_kind("custom_bwd", device_type)
     method = bwd
 
     @wraps(method)
@@ -143,7 +143,7 @@ def custom_bwd(
     return decorated
 
 
-def check_kind(name: str, device_type: str) -> None:
+def check_device_kind(name: str, device_type: str) -> None:
     """Checks the name of a type of devices."""
     if device_type not in AUTOCAST_DTYPES:
         raise ValueError(f"{name}: device_type is 'cpu' or 'cuda', not {device_type!r}")

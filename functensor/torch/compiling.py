@@ -28,7 +28,7 @@ from ..tensors import no_grad
 from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.grad_mode import mode
 from ..tree import containers as tree
-from .func import called_with, places_of
+from .func import argument_places, called_with
 from .graph_breaks import UNSTAGED, compiling
 from .nn.module import Module
 from .optim.optimizer import Optimizer
@@ -133,7 +133,7 @@ class CompiledFunction:
 
     @property
     def runs_as_it_is(self) -> bool:
-        """Whether it makes no plans: it cannot be staged, or `set_stance` said so."""
+        """Says that it makes no plans: it cannot be staged, or `set_stance` said so."""
         return self._unstaged or compiling.eager
 
     def _give_up(self, fault: BaseException, nested: bool) -> None:
@@ -203,7 +203,7 @@ class ModulePlan:
             # What the module writes to its buffers is returned, and written by the caller.
             copies = {name: x.clone() for name, x in buffers.items()}
             values = {**parameters, **copies}
-            out = called_with(places_of(module), values, lambda: call(*args, **kwargs))
+            out = called_with(argument_places(module), values, lambda: call(*args, **kwargs))
             written = {name: x for name, x in copies.items() if x._version}
             return out, written
 

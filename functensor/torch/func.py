@@ -77,7 +77,7 @@ def functional_call(
     several_dicts = [dicts] if isinstance(dicts, Mapping) else dicts
     given = {name: value for each in several_dicts for name, value in each.items()}
     several = () if args is None else args if isinstance(args, tuple) else (args,)
-    places = places_of(module)
+    places = argument_places(module)
     unknown = [name for name in given if name not in places]
     missing = [name for name in places if name not in given] if strict else []
     if unknown or missing:
@@ -86,7 +86,7 @@ def functional_call(
     return called_with(places, given, lambda: module(*several, **(kwargs or {})))
 
 
-def places_of(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
+def argument_places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
     """Returns for every name of a parameter or buffer its table, and its name there."""
     return {
         f"{path}.{name}" if path else name: (table, name)

@@ -19,7 +19,7 @@ from ..core.test_samples import DISTINCT, Operand, Sample
 __all__ = ["argsort", "sort"]
 
 # NumPy finds a stable order of so many elements in hardly more time than another one.
-FEW_ELEMENTS = 256
+FEW_SORTED = 256
 
 
 def _prepare_sort(
@@ -115,7 +115,7 @@ argsort = of_parameters(
 
 def _order(x: Array, axis: int, stable: bool, descending: bool) -> Array:
     """Returns the order of elements; of few the stable one, in which nothing is left to chance."""
-    stable = stable or shape_of(x)[axis] <= FEW_ELEMENTS
+    stable = stable or shape_of(x)[axis] <= FEW_SORTED
     return argsort.bind((x,), {"axis": axis, "stable": stable, "descending": descending})
 
 

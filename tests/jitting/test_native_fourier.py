@@ -157,7 +157,7 @@ def test_many_numbers_are_transformed_by_numpy():
 
 LEFT = {
     "a large prime factor": np.ones(17),
-    "long rows": np.ones(2 * fourier.LONGEST_ROW),
+    "long rows": np.ones(2 * fourier.LONGEST_TRANSFORM),
     "float16": np.ones(8, "f2"),
 }
 

@@ -112,7 +112,7 @@ class CpuPlan:
 
     @property
     def calls_of_a_run(self) -> int:
-        """How many lines stand in its function, most of them a call."""
+        """The number of lines in its function, most of which are a call."""
         return self._text.count("\n")
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:

@@ -14,7 +14,7 @@ from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
 from .naming import copied, first_places, with_words
 from .reductions import ValuesIndices, total_dtype
-from .shapes import of_one_dtype
+from .shapes import in_dtype_of_sum
 
 __all__ = [
     "cummax", "cummin", "cumprod", "cumsum", "diff", "log_softmax", "logcumsumexp", "softmax",
@@ -100,7 +100,7 @@ cummin = running("cummin", "smallest", "minimum")
 def diff(input: Array, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Returns differences of neighbours along an axis, taken n times."""
     parts = [x for x in (prepend, input, append) if x is not None]
-    whole = ops.concatenate(of_one_dtype(parts), dim) if len(parts) > 1 else input
+    whole = ops.concatenate(in_dtype_of_sum(parts), dim) if len(parts) > 1 else input
     return ops.diff(whole, n, dim) if n else copied(whole)
 
 

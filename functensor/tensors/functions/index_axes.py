@@ -1,4 +1,4 @@
-"""Where the axes of index arrays stand in a result: in PyTorch not always where NumPy has them."""
+"""The axes of index arrays in a result, which PyTorch has not always where NumPy has them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 
-__all__ = ["IndexAxes", "moved_axes"]
+__all__ = ["IndexAxes", "axes_of_index"]
 
 
 class IndexAxes(NamedTuple):
@@ -51,7 +51,7 @@ def takes_no_part(part: Any) -> bool:
     return part is None or isinstance(part, slice | list) or bool(getattr(part, "ndim", 0))
 
 
-def moved_axes(key: Any, ndim: int) -> IndexAxes | None:
+def axes_of_index(key: Any, ndim: int) -> IndexAxes | None:
     """Returns how the result of an index differs from NumPy's; None where it does not.
 
     An integer beside index arrays is one of them in NumPy, and axes of index arrays come first

@@ -201,12 +201,12 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     [0.0, 0.0, 1.0]
     """
     # PyTorch leaves out empty vectors, whatever the others are.
-    alike = of_one_dtype(tensors)
+    alike = in_dtype_of_sum(tensors)
     some = [x for x in alike if x.shape != (0,)] or alike[:1]
     return ops.concatenate(some, dim)
 
 
-def of_one_dtype(tensors: Sequence[Any]) -> list[Any]:
+def in_dtype_of_sum(tensors: Sequence[Any]) -> list[Any]:
     """Returns tensors in the dtype of their sum, to which integers beside floats do not add."""
     dtypes = {x.dtype for x in tensors}
     if len(dtypes) < 2:
@@ -221,17 +221,17 @@ concat = concatenate = cat
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Returns tensors of one shape side by side along a new axis."""
-    return ops.stack(of_one_dtype(tensors), dim)
+    return ops.stack(in_dtype_of_sum(tensors), dim)
 
 
 def hstack(tensors: Sequence[Any]) -> Any:
     """Returns tensors one behind the other along the second axis; vectors along the first."""
-    return ops.hstack(of_one_dtype(tensors))
+    return ops.hstack(in_dtype_of_sum(tensors))
 
 
 def vstack(tensors: Sequence[Any]) -> Any:
     """Returns tensors one below the other; vectors are rows."""
-    return ops.vstack(of_one_dtype(tensors))
+    return ops.vstack(in_dtype_of_sum(tensors))
 
 
 row_stack = vstack
@@ -239,17 +239,17 @@ row_stack = vstack
 
 def dstack(tensors: Sequence[Any]) -> Any:
     """Returns tensors one behind the other along the third axis."""
-    return ops.dstack(of_one_dtype(tensors))
+    return ops.dstack(in_dtype_of_sum(tensors))
 
 
 def column_stack(tensors: Sequence[Any]) -> Any:
     """Returns vectors as the columns of a matrix, beside matrices."""
-    return ops.column_stack(of_one_dtype(tensors))
+    return ops.column_stack(in_dtype_of_sum(tensors))
 
 
 def block_diag(*tensors: Any) -> Any:
     """Returns matrices along the diagonal of one, which is zero elsewhere."""
-    some = of_one_dtype([atleast(2, [x]) for x in as_one_list(tensors)])
+    some = in_dtype_of_sum([atleast(2, [x]) for x in as_one_list(tensors)])
     width = sum(x.shape[1] for x in some)
     rows, left = [], 0
     for x in some:

@@ -15,7 +15,7 @@ from .naming import on_host
 __all__ = ["istft", "stft"]
 
 # How axes are padded, by PyTorch's words.
-PADDINGS = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+PADDED_BY = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 # What windows that lie over each other add up to is above this.
 LEAST_ENVELOPE = 1e-11
 
@@ -61,7 +61,7 @@ def stft(
         if pad_mode == "reflect" and x.shape[1] <= n_fft // 2:
             raise RuntimeError(f"stft: {x.shape[1]} elements are not above half of n_fft={n_fft}")
         around = ((0, 0), (n_fft // 2, n_fft // 2))
-        x = ops.pad(x, around, mode=PADDINGS[pad_mode])
+        x = ops.pad(x, around, mode=PADDED_BY[pad_mode])
     if not 0 < n_fft <= x.shape[1]:
         raise RuntimeError(f"stft: n_fft is {n_fft}, not from 1 to the {x.shape[1]} elements")
     starts = np.arange(0, x.shape[1] - n_fft + 1, hop)

@@ -109,7 +109,7 @@ def get_device_capability(device: Gpu = None) -> tuple[int, int]:
 
 
 class DeviceProperties(NamedTuple):
-    """What a GPU is.
+    """The properties of a GPU.
 
     Attributes:
         name: its name.

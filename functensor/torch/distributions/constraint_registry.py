@@ -32,7 +32,7 @@ ONE_TO_ONE: Sets = (
     (constraints.simplex, StickBreakingTransform),
     (constraints.corr_cholesky, CorrCholeskyTransform),
 )
-OTHERS: Sets = (
+OTHER_WAYS: Sets = (
     (constraints.simplex, SoftmaxTransform),
     (constraints.corr_cholesky, CorrCholeskyTransform),
     (constraints.lower_cholesky, LowerCholeskyTransform),
@@ -100,20 +100,20 @@ def to_interval(low: Any, high: Any) -> Transform:
         return identity_transform
     if low is None or high is None:
         end, way = (low, 1) if high is None else (high, -1)
-        if way == 1 and is_number(end, 0):
+        if way == 1 and is_bound_of(end, 0):
             return ExpTransform()
         return ComposeTransform([ExpTransform(), AffineTransform(end, way)])
-    if is_number(low, 0) and is_number(high, 1):
+    if is_bound_of(low, 0) and is_bound_of(high, 1):
         return SigmoidTransform()
     return ComposeTransform([SigmoidTransform(), AffineTransform(low, high - low)])
 
 
-def is_number(x: Any, wanted: int) -> bool:
+def is_bound_of(x: Any, wanted: int) -> bool:
     """Says whether a bound is a number of Python's with this value."""
     return isinstance(x, int | float) and x == wanted
 
 
-ALL_ONE_TO_ONE, ALL_OTHERS = ConstraintRegistry(ONE_TO_ONE), ConstraintRegistry(OTHERS)
+ALL_ONE_TO_ONE, ALL_OTHERS = ConstraintRegistry(ONE_TO_ONE), ConstraintRegistry(OTHER_WAYS)
 
 
 def biject_to(constraint: Constraint) -> Transform:

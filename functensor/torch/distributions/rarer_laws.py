@@ -22,7 +22,7 @@ from .real_line import EULERS_CONSTANT
 
 __all__ = ["ContinuousBernoulli", "FisherSnedecor", "Kumaraswamy", "LKJCholesky"]
 
-ABOVE_ZERO = constraints.positive
+OVER_ZERO = constraints.positive
 
 
 class Kumaraswamy(Distribution):
@@ -37,7 +37,7 @@ class Kumaraswamy(Distribution):
     0.5
     """
 
-    arg_constraints = unchanging({"concentration1": ABOVE_ZERO, "concentration0": ABOVE_ZERO})
+    arg_constraints = unchanging({"concentration1": OVER_ZERO, "concentration0": OVER_ZERO})
     support = constraints.unit_interval
     has_rsample = True
 
@@ -108,7 +108,7 @@ class FisherSnedecor(Distribution):
     2.0
     """
 
-    arg_constraints = unchanging({"df1": ABOVE_ZERO, "df2": ABOVE_ZERO})
+    arg_constraints = unchanging({"df1": OVER_ZERO, "df2": OVER_ZERO})
     support = constraints.positive
     has_rsample = True
 
@@ -283,7 +283,7 @@ class LKJCholesky(Distribution):
     True
     """
 
-    arg_constraints = unchanging({"concentration": ABOVE_ZERO})
+    arg_constraints = unchanging({"concentration": OVER_ZERO})
     support = constraints.corr_cholesky
 
     def __init__(

@@ -118,15 +118,15 @@ class Sequential(Numbered):
         return self.extend(list(other))
 
     def __mul__(self, other: int) -> Any:
-        return Sequential(*list(self) * checked_count(other))
+        return Sequential(*list(self) * repeats_given(other))
 
     __rmul__ = __mul__
 
     def __imul__(self, other: int) -> Self:
-        return self.extend(list(self) * (checked_count(other) - 1))
+        return self.extend(list(self) * (repeats_given(other) - 1))
 
 
-def checked_count(count: Any) -> int:
+def repeats_given(count: Any) -> int:
     """Returns how often modules are repeated."""
     if not isinstance(count, int):
         raise TypeError(f"a Sequential is repeated a number of times, not {count!r}")

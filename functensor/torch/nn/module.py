@@ -22,7 +22,7 @@ from .module_hooks import (
     WITH_KEYWORDS,
     HookedPass,
     Passing,
-    entered,
+    told_of_entry,
 )
 from .module_states import ModuleStates, no_state_hooks
 from .parameter import Buffer, Parameter
@@ -94,7 +94,7 @@ class Module(ModuleStates):
                     f"{type(self).__name__}.{name} is a {kind.__name__.lower()}: assign a "
                     f"{kept.__name__} or None, not {type(value).__name__}"
                 )
-            tables[table][name] = entered(self, table, name, value)
+            tables[table][name] = told_of_entry(self, table, name, value)
             return
         object.__setattr__(self, name, value)
 
@@ -126,7 +126,7 @@ class Module(ModuleStates):
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Enters a parameter, or None for one that there is not."""
         check_name(self, name)
-        self._parameters[name] = entered(self, "_parameters", name, param)
+        self._parameters[name] = told_of_entry(self, "_parameters", name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Enters a tensor that is no parameter, but moves with the module.
@@ -137,7 +137,7 @@ class Module(ModuleStates):
             persistent: whether it is in `state_dict`.
         """
         check_name(self, name)
-        self._buffers[name] = entered(self, "_buffers", name, tensor)
+        self._buffers[name] = told_of_entry(self, "_buffers", name, tensor)
         self._non_persistent_buffers_set.discard(name)
         if not persistent:
             self._non_persistent_buffers_set.add(name)
@@ -145,7 +145,7 @@ class Module(ModuleStates):
     def add_module(self, name: str, module: Module | None) -> None:
         """Enters a module under a name."""
         check_name(self, name)
-        self._modules[name] = entered(self, "_modules", name, module)
+        self._modules[name] = told_of_entry(self, "_modules", name, module)
 
     register_module = add_module
 

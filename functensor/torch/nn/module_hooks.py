@@ -11,11 +11,21 @@ from ..autograd import Function
 from ..utils.hooks import RemovableHandle, put_hook
 
 __all__ = [
-    "BACKWARD_OF_ALL", "BEFORE_ALL", "BEFORE_BACKWARD_OF_ALL", "BEHIND_ALL", "WITH_KEYWORDS",
-    "HookedPass", "Passing", "entered", "register_module_buffer_registration_hook",
-    "register_module_forward_hook", "register_module_forward_pre_hook",
-    "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
-    "register_module_module_registration_hook", "register_module_parameter_registration_hook",
+    "BACKWARD_OF_ALL",
+    "BEFORE_ALL",
+    "BEFORE_BACKWARD_OF_ALL",
+    "BEHIND_ALL",
+    "WITH_KEYWORDS",
+    "HookedPass",
+    "Passing",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+    "told_of_entry",
 ]  # fmt: skip
 
 # The hooks of all modules: before their calls, behind these, which of those take keywords too,
@@ -25,7 +35,7 @@ BEHIND_ALL: dict[int, Any] = OrderedDict()
 WITH_KEYWORDS: dict[int, bool] = {}
 BACKWARD_OF_ALL: dict[int, Any] = OrderedDict()
 BEFORE_BACKWARD_OF_ALL: dict[int, Any] = OrderedDict()
-# The hooks of what modules enter, by the tables that it is entered in.
+# The hooks of what modules enter, by the tables that they are entered in.
 ENTRY_HOOKS: dict[str, dict[int, Any]] = {
     table: OrderedDict() for table in ("_buffers", "_modules", "_parameters")
 }
@@ -103,7 +113,7 @@ def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> Rem
     return put_hook(ENTRY_HOOKS["_parameters"], hook)
 
 
-def entered(module: Any, table: str, name: str, value: Any) -> Any:
+def told_of_entry(module: Any, table: str, name: str, value: Any) -> Any:
     """Returns what a module enters in a table under a name, after the hooks for it."""
     hooks = ENTRY_HOOKS[table]
     if hooks and not (value is None and table == "_parameters"):

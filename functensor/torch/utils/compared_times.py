@@ -18,15 +18,15 @@ STYLE_END = "\033[0m\033[0m"
 NOISE_TEXT = "(! XX%) Measurement has high variance, where XX is the IQR / median * 100.\n"
 
 
-class Row(NamedTuple):
-    """What the times of one row have in common."""
+class ComparedRow(NamedTuple):
+    """The words that the times of one row have in common."""
 
     num_threads: int
     env: str
     name: str
 
 
-class Cell(NamedTuple):
+class ComparedTime(NamedTuple):
     """A time of a table: its number, its warning, and the colours before it."""
 
     number: str = ""
@@ -125,21 +125,25 @@ class Compare:
             if row.num_threads != threads:
                 threads = row.num_threads
                 lines.append(f"{threads} threads: ".ljust(whole, "-"))
-            texts = [shown(column[i], w) for column, w in zip(cells, widths, strict=True)]
+            texts = [text_of_time(column[i], w) for column, w in zip(cells, widths, strict=True)]
             lines.append("  |  ".join([titles[i].ljust(start), *texts]))
         lines.insert(0, f"[{f' {label} '.center(whole - 2, '-')}]")
         noise = NOISE_TEXT if self._warns and any(x.has_warnings for x in results) else ""
         return "\n".join([*lines, "", f"Times are in {UNIT_WORDS[unit]} ({unit}).", noise])
 
-    def _beside(self, one: tuple[Row, str], other: tuple[Row, str]) -> bool:
+    def _beside(self, one: tuple[ComparedRow, str], other: tuple[ComparedRow, str]) -> bool:
         """Says whether times in two places are compared."""
         if self._coloured == "row":
             return one[0] == other[0]
         return one[1] == other[1] and one[0].num_threads == other[0].num_threads
 
     def _column(
-        self, rows: list[Row], name: str, places: dict[tuple[Row, str], Measurement], size: float
-    ) -> list[Cell]:
+        self,
+        rows: list[ComparedRow],
+        name: str,
+        places: dict[tuple[ComparedRow, str], Measurement],
+        size: float,
+    ) -> list[ComparedTime]:
         """Returns the cells of one column."""
         column = [places.get((row, name)) for row in rows]
         known = [each for each in column if each is not None]
@@ -155,7 +159,7 @@ class Compare:
         found = []
         for row, each in zip(rows, column, strict=True):
             if each is None:
-                found.append(Cell())
+                found.append(ComparedTime())
                 continue
             style = ""
             if self._coloured is not None:
@@ -163,7 +167,7 @@ class Compare:
                 style = style_of(each.median / min(x.median for x in others))
             noise = f" (! {each.iqr / each.median * 100:.0f}%)" if each.has_warnings else ""
             number = f"{values[id(each)]:{width}.{behind}f}"
-            found.append(Cell(number, noise if noisy else "", style))
+            found.append(ComparedTime(number, noise if noisy else "", style))
         longest = max([len(cell.noise) for cell in found])
         # The space before a warning is left out where there is none.
         return [
@@ -173,12 +177,12 @@ class Compare:
         ]  # fmt: skip
 
 
-def row_of(each: Measurement) -> Row:
+def row_of(each: Measurement) -> ComparedRow:
     """Returns the row that a measurement stands in."""
-    return Row(each.task_spec.num_threads, each.task_spec.env or "", each.as_row_name)
+    return ComparedRow(each.task_spec.num_threads, each.task_spec.env or "", each.as_row_name)
 
 
-def changes(rows: list[Row]) -> list[bool]:
+def changes(rows: list[ComparedRow]) -> list[bool]:
     """Says for every row whether its threads or its ``env`` are others than in the row above."""
     return [i == 0 or row[:2] != rows[i - 1][:2] for i, row in enumerate(rows)]
 
@@ -190,7 +194,7 @@ def style_of(ratio: float) -> str:
     return next(iter(close + far), "")
 
 
-def shown(cell: Cell, width: int) -> str:
+def text_of_time(cell: ComparedTime, width: int) -> str:
     """Returns the text of a cell."""
     text = (cell.number + cell.noise).center(width)
     return f"{cell.style}{text}{STYLE_END}" if cell.style else text

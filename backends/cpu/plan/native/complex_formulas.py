@@ -53,7 +53,7 @@ def nonzero_complex(z: AnyNode) -> Expr:
     return nonzero(z)
 
 
-def ordered(name: str) -> Callable[[ComplexExpr, ComplexExpr], Expr]:
+def ordered_by_parts(name: str) -> Callable[[ComplexExpr, ComplexExpr], Expr]:
     """Returns the comparison by real parts, and by imaginary ones where those are equal."""
     strict, last = function(name.removesuffix("_equal")), function(name)
 
@@ -65,7 +65,7 @@ def ordered(name: str) -> Callable[[ComplexExpr, ComplexExpr], Expr]:
 
 
 COMPLEX_UFUNCS: dict[str, Callable[..., AnyNode]] = {
-    **{name: ordered(name) for name in ("greater", "greater_equal", "less", "less_equal")},
+    **{name: ordered_by_parts(name) for name in ("greater", "greater_equal", "less", "less_equal")},
     "absolute": size,
     "add": lambda x, y: x + y,
     "conjugate": lambda z: ComplexExpr(z.real, -z.imag),

@@ -35,11 +35,11 @@ __all__ = ["FourierTransform", "is_fourier_transform"]
 
 FACTORS = (4, 2, 3, 5, 7, 11, 13)
 # NumPy transforms longer rows in as much time.
-LONGEST_ROW = 4096
+LONGEST_TRANSFORM = 4096
 # The time of an element in a stage, in tenths of a nanosecond.
 STAGE_EFFORT = 15
 VECTOR_LANES = 4
-PART = np.dtype(np.float64)
+PART_DTYPE = np.dtype(np.float64)
 # A complex number while it is computed: the names of its parts.
 Pair = tuple[str, str]
 
@@ -84,7 +84,7 @@ class RowTransform:
         self.stages: list[Stage] = []
         found: list[Any] = [np.zeros(2)]
         left, stride, begin = length, 1, 2
-        if length > LONGEST_ROW:
+        if length > LONGEST_TRANSFORM:
             raise NotNative("long rows")
         while left > 1:
             radix = next((r for r in FACTORS if left % r == 0), None)
@@ -99,7 +99,7 @@ class RowTransform:
                 found.append(parts.reshape(-1))
                 begin += parts.size
             left, stride = groups, stride * radix
-        self.factors = np.concatenate(found).astype(PART)
+        self.factors = np.concatenate(found).astype(PART_DTYPE)
 
 
 class FourierTransform(InnerFunction):
@@ -125,7 +125,7 @@ class FourierTransform(InnerFunction):
         if not out.type.size or not prod(self._shapes[0]):
             raise NotNative("no numbers")
         # The dtype of parts in the arrays that are given and made.
-        self._outer: DType = PART if self._given.char in "dD" else np.dtype(np.float32)
+        self._outer: DType = PART_DTYPE if self._given.char in "dD" else np.dtype(np.float32)
         axes = params["axes"][::-1] if name == "fft" else (params["axis"],)
         inverse = params["inverse"] if name == "fft" else name == "irfft"
         length = params["n"] if name == "irfft" else None
@@ -143,7 +143,7 @@ class FourierTransform(InnerFunction):
         self.operands = [(known, self._shapes[0])]
         longest = max(row.length for _, row, _ in self._axes)
         # Each part begins where vectors may.
-        self._room = -(-longest * PART.itemsize // 64) * 64
+        self._room = -(-longest * PART_DTYPE.itemsize // 64) * 64
         self.memory = 4 * self._room
         stages = sum(len(row.stages) + 2 for _, row, _ in self._axes)
         self.effort = CALL_EFFORT + max(map(prod, self._shapes)) * STAGE_EFFORT * stages
@@ -202,7 +202,7 @@ class FourierTransform(InnerFunction):
         """Writes the load of half a spectrum, and of the other half that belongs to it."""
         for end in real_ends(n):
             real, _ = self._number(lines, "%given", str(end * step), self._given)
-            self._put(lines, arrays, str(end), (real, constant(PART.type(0), 1)))
+            self._put(lines, arrays, str(end), (real, constant(PART_DTYPE.type(0), 1)))
         between = (n - 1) // 2
         if not between:
             return
@@ -212,7 +212,7 @@ class FourierTransform(InnerFunction):
             real, imag = self._number(lines, "%given", place, self._given)
             self._put(lines, arrays, k, (real, imag))
             other = lines.let(f"sub i64 {n}, {k}")
-            negative = lines.operation("negative", PART, [imag], PART, 1)
+            negative = lines.operation("negative", PART_DTYPE, [imag], PART_DTYPE, 1)
             self._put(lines, arrays, other, (real, negative))
 
     def _store(self, lines: Lines, n: int, scale: float, arrays: Pair, step: int) -> None:
@@ -222,33 +222,33 @@ class FourierTransform(InnerFunction):
         with counted_loop(lines, n // 2 + 1 if is_half else n) as k:
             place = lines.let(f"mul i64 {k}, {step * parts}")
             for i in range(parts):
-                found = load(lines, arrays[i], k, PART, 1)
+                found = load(lines, arrays[i], k, PART_DTYPE, 1)
                 if scale != 1:
-                    found = lines.let(f"fmul double {found}, {constant(PART.type(scale), 1)}")
-                if self._outer != PART:
-                    found = lines.cast(found, PART, self._outer, 1)
+                    found = lines.let(f"fmul double {found}, {constant(PART_DTYPE.type(scale), 1)}")
+                if self._outer != PART_DTYPE:
+                    found = lines.cast(found, PART_DTYPE, self._outer, 1)
                 own = lines.let(f"add i64 {place}, {i}") if i else place
-                store(lines, found, "%out", own, self._outer, 1)
+                stored_numbers(lines, found, "%out", own, self._outer, 1)
         # These numbers are real, whatever rounding has left beside them.
         for end in real_ends(n) if is_half else ():
             own = str(end * step * 2 + 1)
-            store(lines, constant(self._outer.type(0), 1), "%out", own, self._outer, 1)
+            stored_numbers(lines, constant(self._outer.type(0), 1), "%out", own, self._outer, 1)
 
     def _number(self, lines: Lines, array: str, place: str, dtype: DType) -> Pair:
         """Writes the load of a number of the operand."""
         if dtype.kind != "c":
-            return self._given_part(lines, array, place), constant(PART.type(0), 1)
+            return self._given_part(lines, array, place), constant(PART_DTYPE.type(0), 1)
         first = lines.let(f"shl i64 {place}, 1")
         second = lines.let(f"add i64 {first}, 1")
         return self._given_part(lines, array, first), self._given_part(lines, array, second)
 
     def _given_part(self, lines: Lines, array: str, place: str) -> str:
         found = load(lines, array, place, self._outer, 1)
-        return found if self._outer == PART else lines.cast(found, self._outer, PART, 1)
+        return found if self._outer == PART_DTYPE else lines.cast(found, self._outer, PART_DTYPE, 1)
 
     def _put(self, lines: Lines, arrays: Pair, place: str, number: Pair) -> None:
         for array, part in zip(arrays, number, strict=True):
-            store(lines, part, array, place, PART, 1)
+            stored_numbers(lines, part, array, place, PART_DTYPE, 1)
 
     # -- a stage
 
@@ -258,7 +258,7 @@ class FourierTransform(InnerFunction):
         """Writes a stage, from one pair of arrays into another."""
         radix, groups, stride, begin = stage
         width = VECTOR_LANES if stride % VECTOR_LANES == 0 else 1
-        dtype, transforms = PART, Transforms(lines, width, inverse)
+        dtype, transforms = PART_DTYPE, Transforms(lines, width, inverse)
         with counted_loop(lines, groups) as group:
             factors: list[Pair] = []
             if groups > 1:
@@ -288,7 +288,7 @@ class FourierTransform(InnerFunction):
                         number = transforms.times(number, factors[k - 1])
                     own = lines.let(f"add i64 {place}, {k * stride}") if k else place
                     for array, part in zip(others, number, strict=True):
-                        store(lines, part, array, own, dtype, width)
+                        stored_numbers(lines, part, array, own, dtype, width)
 
 
 class Transforms:
@@ -302,7 +302,7 @@ class Transforms:
 
     def __init__(self, lines: Lines, width: int, inverse: bool) -> None:
         self._lines, self._width = lines, width
-        self._kind = lines.type(PART, width)
+        self._kind = lines.type(PART_DTYPE, width)
         self._sign = 1.0 if inverse else -1.0
 
     def of(self, x: Sequence[Pair]) -> list[Pair]:
@@ -357,7 +357,7 @@ class Transforms:
         return [found[k] for k in range(radix)]
 
     def _scaled(self, x: Pair, factor: float) -> Pair:
-        shown = constant(PART.type(factor), self._width)
+        shown = constant(PART_DTYPE.type(factor), self._width)
         return self._op("fmul", x[0], shown), self._op("fmul", x[1], shown)
 
 
@@ -373,7 +373,9 @@ def load(lines: Lines, array: str, place: str, dtype: DType, width: int) -> str:
     return lines.let(f"load {lines.type(dtype, width)}, ptr {address}, align {dtype.itemsize}")
 
 
-def store(lines: Lines, value: str, array: str, place: str, dtype: DType, width: int) -> None:
+def stored_numbers(
+    lines: Lines, value: str, array: str, place: str, dtype: DType, width: int
+) -> None:
     """Writes the store of elements."""
     address = lines.let(f"getelementptr {element_type(dtype)}, ptr {array}, i64 {place}")
     lines.add(f"store {lines.type(dtype, width)} {value}, ptr {address}, align {dtype.itemsize}")

@@ -9,13 +9,13 @@ import numpy as np
 from .layouts import LayOut, broadcast_strides, in_c_order
 from .not_native import NotNative
 
-__all__ = ["matrix_pairs", "rows_of"]
+__all__ = ["matrix_pairs", "strides_in_rows"]
 
 # The products of a longer stack would be a long text.
 MOST_PAIRS = 64
 
 
-def rows_of(x: LayOut) -> tuple[int, ...]:
+def strides_in_rows(x: LayOut) -> tuple[int, ...]:
     """Returns the strides of all axes but the last, counted in rows."""
     step = x.strides[-2]
     return tuple([n // step if step and n % step == 0 else -1 for n in x.strides[:-1]])
@@ -37,7 +37,7 @@ def matrix_pairs(x: LayOut, y: LayOut, into: LayOut) -> list[tuple[LayOut, LayOu
     if not stack:
         return [(x, y, into)]
     rows, terms, columns = x.shape[-2], x.shape[-1], y.shape[-1]
-    if prod(y.shape[:-2]) == 1 and in_c_order(x.shape[:-1], rows_of(x)):
+    if prod(y.shape[:-2]) == 1 and in_c_order(x.shape[:-1], strides_in_rows(x)):
         whole = prod(x.shape[:-1])
         left = x._replace(shape=(whole, terms), strides=x.strides[-2:])
         right = y._replace(shape=y.shape[-2:], strides=y.strides[-2:])

@@ -20,7 +20,7 @@ from ..threads.pool import threads
 from .copies import CopiedPart, copy_kernel
 from .elementwise_nodes import operand_dtype
 from .layouts import LayOut, broadcast_strides, in_c_order
-from .matrix_pairs import rows_of
+from .matrix_pairs import strides_in_rows
 from .native_run import STREAM_EFFORT
 from .number_kernels import is_of_numbers
 from .region_graph import NotNative
@@ -145,7 +145,7 @@ class SharedSegment(SegmentWithLoops):
             raise NotNative("a large product")
         x, y = (v if v.matrix(-2) is not None else self._copied(v) for v in (x, y))
         rows, terms, columns = x.shape[-2], x.shape[-1], y.shape[-1]
-        if prod(y.shape[:-2]) == 1 and in_c_order(x.shape[:-1], rows_of(x)):
+        if prod(y.shape[:-2]) == 1 and in_c_order(x.shape[:-1], strides_in_rows(x)):
             # All rows of a stack are multiplied at once by one matrix.
             stack, rows = (), prod(x.shape[:-1])
             x = x._replace(shape=(rows, terms), strides=x.strides[-2:])

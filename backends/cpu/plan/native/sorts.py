@@ -45,8 +45,8 @@ LANES = 16
 MOST_SORTED, MOST_SORTED_STABLY = 256, 4096
 # The time of an element in a run, and in a merge, in tenths of a nanosecond.
 RUN_EFFORT, MERGE_EFFORT = 25, 15
-PLACE_DTYPE, SHORT_PLACE_DTYPE = np.dtype(np.int64), np.dtype(np.int32)
-SINGLE = np.dtype(np.float32)
+ORDER_DTYPE, SHORT_PLACE_DTYPE = np.dtype(np.int64), np.dtype(np.int32)
+SINGLE_KEYS = np.dtype(np.float32)
 
 
 def is_sort(equation: EquationLike) -> bool:
@@ -75,7 +75,7 @@ class SortFunction(InnerFunction):
         self._finds_places = equation.primitive.name == "argsort"
         if not is_machine_dtype(self._dtype, in_regions=True) or self._dtype.kind == "c":
             raise NotNative("elements of another dtype")
-        wanted = PLACE_DTYPE if self._finds_places else self._dtype
+        wanted = ORDER_DTYPE if self._finds_places else self._dtype
         small = self._dtype.kind in "iub" and self._dtype.itemsize <= 2
         is_stable = equation.params["stable"] and not small
         most = MOST_SORTED_STABLY if is_stable else MOST_SORTED
@@ -84,7 +84,7 @@ class SortFunction(InnerFunction):
         self._lengths = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
         # Numbers of 16 bits are compared in float32, and booleans as numbers of 8 bits.
         narrow = self._dtype.kind in "fV" and self._dtype.itemsize == 2
-        self._key = SINGLE if narrow else self._dtype
+        self._key = SINGLE_KEYS if narrow else self._dtype
         if self._dtype.kind == "b":
             self._key = np.dtype(np.uint8)
         known = x.type if is_variable(x) else InnerType(shape, self._dtype)
@@ -124,7 +124,7 @@ class SortFunction(InnerFunction):
 
     @property
     def _result(self) -> DType:
-        return PLACE_DTYPE if self._finds_places else self._dtype
+        return ORDER_DTYPE if self._finds_places else self._dtype
 
     @property
     def _arrays(self) -> list[DType]:

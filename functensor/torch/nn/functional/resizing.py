@@ -123,17 +123,17 @@ def cubic(old: int, new: int, step: float, corners: bool) -> tuple[Any, Any]:
     low = np.floor(at).astype(np.int64)
     away = np.abs((at - low)[:, None] - np.arange(-1, 3))
     places = np.clip(low[:, None] + np.arange(-1, 3), 0, old - 1)
-    return places, cubic_weights(away, -0.75)
+    return places, weights_by_distance(away, -0.75)
 
 
-def cubic_weights(away: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
+def weights_by_distance(away: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
     """Returns the weights of neighbours by how far away they are, up to 2."""
     near = ((a + 2) * away - (a + 3)) * away**2 + 1
     far = ((away - 5) * away + 8) * away * a - 4 * a
     return np.where(away <= 1, near, np.where(away < 2, far, 0))
 
 
-def smoothed(filter: Callable[[Any], Any], reach: int) -> Callable[..., tuple[Any, Any]]:
+def widened_filter(filter: Callable[[Any], Any], reach: int) -> Callable[..., tuple[Any, Any]]:
     """Returns the kind of weights that widens a filter where elements are left out."""
 
     def kind(old: int, new: int, step: float, corners: bool) -> tuple[Any, Any]:
@@ -157,8 +157,8 @@ WEIGHTS: dict[str, Callable[..., tuple[Any, Any]]] = {
 }  # fmt: skip
 # With antialias.
 SMOOTHED = {
-    "bilinear": smoothed(lambda away: np.maximum(1 - away, 0), 1),
-    "bicubic": smoothed(lambda away: cubic_weights(away, -0.5), 2),
+    "bilinear": widened_filter(lambda away: np.maximum(1 - away, 0), 1),
+    "bicubic": widened_filter(lambda away: weights_by_distance(away, -0.5), 2),
 }
 
 

@@ -80,7 +80,7 @@ from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .amp import GradScaler, autocast
-    from .compiling import compile
+    from .compiled import compile
     from .func import vmap
 
     bfloat16: types.dtype[Any]
@@ -94,7 +94,7 @@ NAMESPACES = {
 # Functions that are imported when they are first used, by the module that has them.
 LATE_FUNCTIONS = {
     "amp": "GradScaler autocast",
-    "compiling": "compile",
+    "compiled": "compile",
     "func": "vmap",
     "layer_functions": (
         "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout "

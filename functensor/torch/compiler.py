@@ -25,7 +25,7 @@ from ..primitives.core.trace import is_staged
 from .graph_breaks import GraphBreak, compiling
 
 if TYPE_CHECKING:
-    from .compiling import compile
+    from .compiled import compile
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",

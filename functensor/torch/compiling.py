@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.errors.public_functions import check_function, complain
+from ..backends.errors.public_functions import complain
 from ..functions.wrapping import pickled
 from ..jitting.guard import UNLIKE, Guard
 from ..jitting.jitted import jit
 from ..jitting.signature import context_of
 from ..jitting.staged_entry import StagedEntry
 from ..jitting.switch import switch
-from ..optim.compiled_rules import compiling_rules
-from ..optim.stateful import StatefulOptimizer
 from ..primitives.core.array import Array
 from ..primitives.core.errors import function_name
 from ..primitives.core.trace import is_staged, slot
@@ -28,12 +26,10 @@ from ..tensors import no_grad
 from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.grad_mode import mode
 from ..tree import containers as tree
-from .func import argument_places, called_with
+from .given_values import argument_places, called_with
 from .graph_breaks import UNSTAGED, compiling
-from .nn.module import Module
-from .optim.optimizer import Optimizer
 
-__all__ = ["CompiledFunction", "CompiledModule", "ModulePlan", "compile", "compile_in_place"]
+__all__ = ["CompiledFunction", "ModulePlan", "compile_in_place"]
 
 ARRAYS = Array, np.ndarray
 # Stands for an array among the constants of a plan.
@@ -222,94 +218,7 @@ class ModulePlan:
         return out
 
 
-class CompiledModule(Module):
-    """A module that runs another as a plan; parameters, buffers and training are the other's.
-
-    Attributes:
-        _orig_mod: the module.
-    """
-
-    def __init__(self, module: Module, whole: bool = False) -> None:
-        super().__init__()
-        self._orig_mod = module
-        self.__dict__["_whole"] = whole
-        self._compile()
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy has a plan of its own, of the copied module.
-        return {name: value for name, value in vars(self).items() if name != "_plan"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._compile()
-
-    def _compile(self) -> None:
-        module: Any = self._orig_mod
-        self.__dict__["_plan"] = ModulePlan(module, module, vars(self).get("_whole", False))
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns what the module returns."""
-        return self._plan(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name == "_orig_mod":
-                raise
-            return getattr(self._orig_mod, name)
-
-
-def compile_in_place(module: Module, *, fullgraph: bool = False, disable: bool = False) -> None:
+def compile_in_place(module: Any, *, fullgraph: bool = False, disable: bool = False) -> None:
     """Has the calls of a module run as a plan, from here on; see `compile`."""
     plan = None if disable else ModulePlan(module, module._call_impl, fullgraph)
     vars(module)["_compiled_call_impl"] = plan
-
-
-def compile(
-    model: Any = None,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: str = "inductor",
-    mode: str | None = None,
-    options: Any = None,
-    disable: bool = False,
-) -> Any:
-    """Returns a function of tensors, or a module, that runs as a plan; see `functensor.jit`.
-
-    Parameters of a module get their gradients; of a function its arguments do, and tensors that
-    require grad are to be among them.
-
-    Args:
-        model: a function, or a module; without it a decorator is returned. The step of an
-            optimizer computes by a plan from its first update on, and otherwise once updates have
-            taken a while.
-        fullgraph: whether it is an error that the function cannot be staged as a whole, because
-            it asks for values for instance. Otherwise its first call warns, and it runs as it is
-            from then on.
-        dynamic, backend, mode, options: of no effect: there is one way, which makes a plan for each
-            set of shapes.
-        disable: whether to return ``model`` as it is.
-
-    Returns:
-        A function, or a module whose ``_orig_mod`` is the one that was given.
-
-    >>> import functensor.torch as torch
-    >>> layer = torch.nn.Linear(2, 3)
-    >>> compiled = torch.compile(layer)
-    >>> x = torch.ones(4, 2)
-    >>> torch.allclose(compiled(x), layer(x))
-    True
-    """
-    if model is None:
-        return lambda given: compile(given, fullgraph=fullgraph, disable=disable)
-    if disable:
-        return model
-    if isinstance(model, Module):
-        return CompiledModule(model, fullgraph)
-    check_function("compile", model, "model")
-    if isinstance(getattr(model, "__self__", None), (Optimizer, StatefulOptimizer)):
-        # A step writes to parameters; what it computes is a plan.
-        return compiling_rules()(model)
-    return CompiledFunction(model, fullgraph)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
 from typing import Any
@@ -24,15 +23,13 @@ from ..transforms.jvp import linearize as linearize_of
 from ..transforms.vmap import vmap as vmap_of
 from ..tree import containers as tree
 from ..tree import map as map_tree
+from .given_values import argument_places, called_with
 from .nn.module import Module
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
     "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
-
-# Two threads do not put values in place of one module's parameters at the same time.
-replacing = threading.RLock()
 
 
 def functional_call(
@@ -84,34 +81,6 @@ def functional_call(
         words = [f"it has no {name!r}" for name in unknown] + [f"{n!r} is missing" for n in missing]
         raise RuntimeError(f"functional_call of {type(module).__name__}: " + ", ".join(words))
     return called_with(places, given, lambda: module(*several, **(kwargs or {})))
-
-
-def argument_places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
-    """Returns for every name of a parameter or buffer its table, and its name there."""
-    return {
-        f"{path}.{name}" if path else name: (table, name)
-        for path, part in module.named_modules(remove_duplicate=False)
-        for table in (part._parameters, part._buffers)
-        for name in table
-    }
-
-
-def called_with(
-    places: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any], call: Callable[[], Any]
-) -> Any:
-    """Calls a function while values stand in the places of a module's parameters and buffers."""
-    with replacing:
-        # A parameter with two names is given under one of them.
-        by_object = {id(places[n][0][places[n][1]]): v for n, v in given.items()}
-        before = [(table, name, table[name]) for table, name in places.values()]
-        try:
-            for table, name, old in before:
-                if old is not None and id(old) in by_object:
-                    table[name] = by_object[id(old)]
-            return call()
-        finally:
-            for table, name, old in before:
-                table[name] = old
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -182,9 +151,7 @@ def vmap(
     [5.0, 5.0, 5.0]
     """
     if randomness not in ("error", "same", "different"):
-        raise ValueError(
-            f"vmap: randomness is 'error', 'same' or 'different', not {randomness!r}"
-        )
+        raise ValueError(f"vmap: randomness is 'error', 'same' or 'different', not {randomness!r}")
     if randomness == "different":
         return drawing_for_each(func, in_dims, out_dims)
     one = sharing_draws(func) if randomness == "same" else func
@@ -230,9 +197,7 @@ def ignored() -> None:
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Returns a function's value, and the function that pulls gradients back."""
-    out, pull, *aux = (
-        vjp_of(func, *primals, has_aux=True) if has_aux else vjp_of(func, *primals)
-    )
+    out, pull, *aux = vjp_of(func, *primals, has_aux=True) if has_aux else vjp_of(func, *primals)
 
     def pulled(gradient: Any) -> Any:
         return map_tree(turned, pull(map_tree(turned, gradient)))

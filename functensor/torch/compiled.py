@@ -1,0 +1,101 @@
+"""``torch.compile``: modules, functions and steps of optimizers that run as plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backends.errors.public_functions import check_function
+from ..optim.compiled_rules import compiling_rules
+from ..optim.stateful import StatefulOptimizer
+from .compiling import CompiledFunction, ModulePlan
+from .nn.module import Module
+from .optim.optimizer import Optimizer
+
+__all__ = ["CompiledModule", "compile"]
+
+
+class CompiledModule(Module):
+    """A module that runs another as a plan; parameters, buffers and training are the other's.
+
+    Attributes:
+        _orig_mod: the module.
+    """
+
+    def __init__(self, module: Module, whole: bool = False) -> None:
+        super().__init__()
+        self._orig_mod = module
+        self.__dict__["_whole"] = whole
+        self._compile()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has a plan of its own, of the copied module.
+        return {name: value for name, value in vars(self).items() if name != "_plan"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._compile()
+
+    def _compile(self) -> None:
+        module: Any = self._orig_mod
+        self.__dict__["_plan"] = ModulePlan(module, module, vars(self).get("_whole", False))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns what the module returns."""
+        return self._plan(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "_orig_mod":
+                raise
+            return getattr(self._orig_mod, name)
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str = "inductor",
+    mode: str | None = None,
+    options: Any = None,
+    disable: bool = False,
+) -> Any:
+    """Returns a function of tensors, or a module, that runs as a plan; see `functensor.jit`.
+
+    Parameters of a module get their gradients; of a function its arguments do, and tensors that
+    require grad are to be among them.
+
+    Args:
+        model: a function, or a module; without it a decorator is returned. The step of an
+            optimizer computes by a plan from its first update on, and otherwise once updates have
+            taken a while.
+        fullgraph: whether it is an error that the function cannot be staged as a whole, because
+            it asks for values for instance. Otherwise its first call warns, and it runs as it is
+            from then on.
+        dynamic, backend, mode, options: of no effect: there is one way, which makes a plan for each
+            set of shapes.
+        disable: whether to return ``model`` as it is.
+
+    Returns:
+        A function, or a module whose ``_orig_mod`` is the one that was given.
+
+    >>> import functensor.torch as torch
+    >>> layer = torch.nn.Linear(2, 3)
+    >>> compiled = torch.compile(layer)
+    >>> x = torch.ones(4, 2)
+    >>> torch.allclose(compiled(x), layer(x))
+    True
+    """
+    if model is None:
+        return lambda given: compile(given, fullgraph=fullgraph, disable=disable)
+    if disable:
+        return model
+    if isinstance(model, Module):
+        return CompiledModule(model, fullgraph)
+    check_function("compile", model, "model")
+    if isinstance(getattr(model, "__self__", None), (Optimizer, StatefulOptimizer)):
+        # A step writes to parameters; what it computes is a plan.
+        return compiling_rules()(model)
+    return CompiledFunction(model, fullgraph)

@@ -91,7 +91,7 @@ def istft(
         return_complex: whether signals are complex.
 
     Returns:
-        A tensor of shape (..., time): the means of windows, by the squares of the window.
+        A tensor of shape (..., time) with the means of windows, by the squares of the window.
 
     Raises:
         RuntimeError: an argument does not fit the others, or no window covers an element.

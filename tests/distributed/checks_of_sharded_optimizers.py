@@ -112,11 +112,11 @@ def check_all_optimizers():
     for number, make in enumerate(makers):
         for stage in (1, 2, 3):
             alone, wrap = make(0.01), (in_jit, data_parallel)[(number + stage) % 2]
-            assert_same_training(alone, sharded(alone, stage=stage), wrap)
+            assert_same_training(alone, sharded(alone, stage=stage), wrap, steps=2)
     for wrapper in (optim.with_average, partial(optim.with_weight_decay, weight_decay=0.1)):
         for stage in (1, 2, 3):
             alone = wrapper(optim.adam(0.05))
-            assert_same_training(alone, sharded(alone, stage=stage), in_jit)
+            assert_same_training(alone, sharded(alone, stage=stage), in_jit, steps=2)
 
 
 def check_gradients_clipped_by_a_global_norm():

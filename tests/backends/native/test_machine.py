@@ -387,11 +387,11 @@ def test_thousands_of_compilations_leave_little():
     work(range(300))
     gc.collect()
     before = resident()
-    work(range(4000))
+    work(range(3000))
     gc.collect()
     assert not machine._retired
     # llvmlite leaves 1.5 kB of each. The code and its passes would be 80 kB.
-    assert resident() - before < 4000 * 2500
+    assert resident() - before < 3000 * 2500
 
 
 # Forks and the end of the process

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from .call import outputs_in_order, own_outputs
 from .program_edits import rewired
 
 if TYPE_CHECKING:
-    from ..programs.program import Program
     from .call import ControlCall
 
 __all__ = ["MachineSteps", "machine_steps"]
@@ -75,21 +75,25 @@ class MachineSteps:
 
 
 def machine_steps(
-    call: ControlCall,
-    body: Program,
-    carries: int,
-    loop: Any,
-    run: Callable[[Values, Callable[[Values], Values]], Values],
+    call: Any, run: Callable[[Values, Callable[[Values], Values]], Values]
 ) -> MachineSteps | None:
     """Returns what runs a loop's steps by a plan of machine code; None where that is no gain.
 
+    It is made once.
+
     Args:
-        call: the loop.
-        body: what is done in a step.
-        carries: how many of its inputs are carries.
-        loop: the plan of all steps over NumPy; None on a GPU.
+        call: the loop: a call with a ``body``, of whose inputs the first are ``carries``.
         run: computes the results of buffers, by what computes the outputs of a step.
     """
+    return call.once("machine steps", partial(_steps_made, call, run))  # type: ignore[no-any-return]
+
+
+def _steps_made(
+    call: Any, run: Callable[[Values, Callable[[Values], Values]], Values]
+) -> MachineSteps | None:
+    body, carries = call.body, call.carries
+    # The plan of all steps over NumPy; there is none on a GPU.
+    loop = call.plan()
     # Elements of carries are updated in place by that plan.
     if loop is None or loop.owned or call.effect or call.collective:
         return None

@@ -168,11 +168,7 @@ class ScanCall(ControlCall):
         return {"all steps": plan.source} if plan is not None else {}
 
     def machine_steps(self) -> MachineSteps | None:
-        def made() -> MachineSteps | None:
-            plan = self.plan()
-            return machine_steps(self, self.body, self.carries, plan, self._step_by_step)
-
-        return self.once("machine steps", made)  # type: ignore[no-any-return]
+        return machine_steps(self, self._step_by_step)
 
     def _step_by_step(
         self, buffers: Sequence[Any], run: Callable[[Values], Values]

@@ -136,11 +136,7 @@ class WhileCall(ControlCall):
         return {"the first test": body_source(self.condition), "all steps": plan.source}
 
     def machine_steps(self) -> MachineSteps | None:
-        def made() -> MachineSteps | None:
-            plan = self.plan()
-            return machine_steps(self, self.body, self.carries, plan, self._step_by_step)
-
-        return self.once("machine steps", made)  # type: ignore[no-any-return]
+        return machine_steps(self, self._step_by_step)
 
     def _step_by_step(
         self, buffers: Sequence[Any], body: Callable[[Values], Values], watched: bool = False

@@ -2,8 +2,16 @@
 
 import numpy as np
 import pytest
-from support.kept_plans import DAMAGES, bits, compiled, counted, files, plan_of
-from support.native import missing, run_python
+from support.kept_plans import (
+    DAMAGES,
+    bits,
+    check_another_process,
+    compiled,
+    counted,
+    files,
+    plan_of,
+)
+from support.native import missing
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -213,13 +221,4 @@ print(*[name in sys.modules for name in names])
 
 
 def test_another_process_needs_neither_llvm_nor_the_printer(tmp_path):
-    from functensor.backends.native.object_loader import can_load
-
-    script = tmp_path / "script.py"
-    script.write_text(PROGRAM)
-    source = f"import runpy; runpy.run_path({str(script)!r})"
-    folder = str(tmp_path / "objects")
-    first, again = [run_python(source, FUNCTENSOR_CACHE_DIR=folder).split("\n") for _ in range(2)]
-    assert first[0] == again[0]
-    assert first[1] == "True True True"
-    assert again[1] == f"{not can_load()} False False"
+    check_another_process(PROGRAM, tmp_path)

@@ -8,8 +8,16 @@ import threading
 
 import numpy as np
 import pytest
-from support.kept_plans import DAMAGES, bits, compiled, counted, files, plan_of
-from support.native import missing, run_python
+from support.kept_plans import (
+    DAMAGES,
+    bits,
+    check_another_process,
+    compiled,
+    counted,
+    files,
+    plan_of,
+)
+from support.native import missing
 
 import functensor as ft
 import functensor.numpy as fnp
@@ -303,17 +311,4 @@ print(*[name in sys.modules for name in names])
 
 
 def test_another_process_needs_neither_llvm_nor_the_printer(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(PROGRAM)
-    source = f"import runpy; runpy.run_path({str(script)!r})"
-    folder = str(tmp_path / "objects")
-    first, again = [run_python(source, FUNCTENSOR_CACHE_DIR=folder).split("\n") for _ in range(2)]
-    assert first[0] == again[0]
-    assert first[1] == "True True True"
-    assert again[1] == f"{not can_load()} False False"
-
-
-def can_load():
-    from functensor.backends.native import object_loader
-
-    return object_loader.can_load()
+    check_another_process(PROGRAM, tmp_path)

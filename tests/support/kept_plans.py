@@ -4,6 +4,7 @@ import os
 import pickle
 
 import numpy as np
+from support.native import run_python
 
 import functensor as ft
 from functensor.backends.native import machine
@@ -66,3 +67,20 @@ DAMAGES = {
     "a part": lambda known: known[: len(known) // 2],
     "a foreign function": lambda known: pickle.dumps(os.getcwd),
 }
+
+
+def check_another_process(program, folder):
+    """A program that prints its results has its plans from the disk in a second process.
+
+    That process needs neither LLVM nor the printer. The program prints which modules are there.
+    """
+    from functensor.backends.native.object_loader import can_load
+
+    script = folder / "script.py"
+    script.write_text(program)
+    source = f"import runpy; runpy.run_path({str(script)!r})"
+    objects = str(folder / "objects")
+    first, again = [run_python(source, FUNCTENSOR_CACHE_DIR=objects).split("\n") for _ in range(2)]
+    assert first[0] == again[0]
+    assert first[1] == "True True True"
+    assert again[1] == f"{not can_load()} False False"

@@ -131,6 +131,8 @@ class NcclGroup:
         self._check = self._watch.check
         self._call_at_launches = get_backend("cupy").call_at_launches
         self._marks: dict[Any, Callable[..., None]] = {}
+        # Events that are used again. To free one waits for the GPU, with all threads of Python.
+        self._events: list[Any] = []
         self._stream: Any = None
 
     def _call(
@@ -172,9 +174,16 @@ class NcclGroup:
 
     def _mark(self, what: str, ranks: tuple[int, ...], stream: Any = None) -> None:
         """Has the watch look whether a stream, by default the current one, comes to here."""
-        event = cupy.cuda.Event(disable_timing=True)
+        event = self._events.pop() if self._events else cupy.cuda.Event(disable_timing=True)
         event.record(stream)
-        self._watch.queued(what, ranks, lambda: event.done)
+        self._watch.queued(what, ranks, partial(self._is_there, event))
+
+    def _is_there(self, event: Any) -> bool:
+        """Says whether a stream has come to an event, which the next mark uses then."""
+        there: bool = event.done
+        if there:
+            self._events.append(event)
+        return there
 
     @property
     def stream(self) -> Any:

@@ -43,7 +43,8 @@ class WatchedWork:
     Attributes:
         what: the thing, in words.
         ranks: the processes that take part.
-        done: says whether it is done; for what the host itself is in, None.
+        done: says whether it is done, and is asked no more then; for what the host itself is in,
+            None.
     """
 
     __slots__ = ("done", "ranks", "what")
@@ -127,7 +128,8 @@ class Watch:
         Args:
             what: the work, in words.
             ranks: the processes that take part.
-            done: says whether it is done; another thread calls it.
+            done: says whether it is done, and is called no more then; another thread calls it, and
+                blocks nowhere in it.
         """
         self._queued.append(WatchedWork(what, ranks, done))
         self._wake()
@@ -194,8 +196,7 @@ class Watch:
 
     def _look(self) -> Absence | None:
         """Returns the process that the oldest work waits for in vain, or None."""
-        while self._queued and self._is_done(self._queued[0]):
-            self._queued.popleft()
+        self._pass_over_done()
         oldest = self._queued[0] if self._queued else next(iter([*self._called.values()]), None)
         now = monotonic()
         if oldest is not self._oldest:
@@ -245,6 +246,11 @@ class Watch:
             "look at what the ranks have printed; NCCL_DEBUG=WARN has NCCL say more",
         )
 
+    def _pass_over_done(self) -> None:
+        """Looks no more after work that is done."""
+        while self._queued and self._is_done(self._queued[0]):
+            self._queued.popleft()
+
     def _is_done(self, work: WatchedWork) -> bool:
         try:
             return work.done is not None and bool(work.done())
@@ -259,11 +265,12 @@ class Watch:
             # It may block, where graphs hold a communicator.
             threading.Thread(target=self._given_up, args=(give_up,), daemon=True).start()
         begun = monotonic()
-        while not self._closed and (self._called or not all(map(self._is_done, [*self._queued]))):
+        while not self._closed and (self._called or self._queued):
             if monotonic() - begun > SECONDS_TO_COME_BACK:
                 # It comes back where the process is on its way to the end already.
                 return self._end(found)
             sleep(SECONDS_BETWEEN_LOOKS)
+            self._pass_over_done()
 
     def _end(self, found: Absence) -> None:
         """Ends the process by an error."""

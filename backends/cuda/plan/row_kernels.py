@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ...kernels.efforts import MOST_EFFORT_AGAIN, operation_effort
 from ...kernels.kernel import fold_identity
-from .cpp import MEMORY_TYPES, fold_functor, held_type, shown_number
+from .cpp import fold_functor, held_type, shown_number
 from .fold_kernels import FoldSink, accumulator_type, begun, fold_one_more, store_fold
 from .kernel_text import UNUSED, GeneratedKernel, KernelText
-from .map_kernels import StoreSink, load_packs, pack_name, pack_type, store_packs
+from .map_kernels import StoreSink, load_packs, pack_name, pack_type, store_element, store_packs
 from .points import Points, PointSegment
 
 if TYPE_CHECKING:
@@ -239,12 +239,7 @@ class RowKernel:
         for fold in folds:
             fold_one_more(text, fold, text.names[fold.fold.operands[0]])
         for sink in stored:
-            value = text.names[sink.node]
-            if self.width > 1:
-                kind = MEMORY_TYPES[sink.room.dtype.char]
-                text.add(f"{pack_name(sink.room)}[lane] = ({kind})({value});")
-            else:
-                text.store(sink.room, self.points, value)
+            store_element(text, sink, self.points, self.width)
         if self.width > 1:
             text.close()
             store_packs(text, [sink.room for sink in packed], self.at_base, self.width)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..terms import FormulaTerm, select, term_function
 from .operations import result_dtype
-from .terms import FormulaTerm, select, term_function
 
 __all__ = [
     "Expr",

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ...arrays.nn_formulas import GELU_CUBIC, GELU_LINEAR
-from ...kernels.terms import FormulaTerm, select, term_function
+from ...terms import FormulaTerm, select, term_function
 from ..activations import LARGEST_STEEP, SMALLEST_GATED
 from ..where_and_extrema import FEWEST_ELEMENTS_BY_BITS
 

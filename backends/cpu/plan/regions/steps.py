@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....kernels.operations import KERNEL_COMPARISONS
-from ....kernels.terms import FormulaTerm
+from ....terms import FormulaTerm
 from ...reductions import reduced_extremum
 from ...where_and_extrema import SIGNED_INTEGERS
 from ..codegen.called import as_operand
-from ..codegen.operands import PYTHON_NUMBERS, constant
+from ..codegen.operands import COMPARISON_SIGNS, PYTHON_NUMBERS, constant
 from ..codegen.source import Source
 from .broadcast_rows import is_outer, is_rowwise, outer, rowwise
 from .grid import Grid, Groups
@@ -153,7 +152,7 @@ class BlockSteps:
         if operation == "select":
             condition, x, y = operands
             return self.chosen(condition, x, y, (x if type(x) is BlockValue else y).dtype)
-        if operation not in KERNEL_COMPARISONS:
+        if operation not in COMPARISON_SIGNS:
             return self.ufunc(operation, *operands)
         dtype = next(x.dtype for x in operands if type(x) is BlockValue)
         operands = tuple(x if type(x) is BlockValue else as_operand(x, dtype) for x in operands)

@@ -43,3 +43,27 @@ def test_blocks_have_the_bits_of_eager_mode(name, dtype):
     for got, right in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(got, right)
         np.testing.assert_array_equal(np.signbit(got), np.signbit(right))
+
+
+CHOICES = {
+    "0 elsewhere": (lambda x, y: fnp.where(x > 0, y, 0.0), 0),
+    "0 there": (lambda x, y: fnp.where(x > 0, 0, y), 0),
+    "-0 elsewhere": (lambda x, y: fnp.where(x > 0, y, -0.0), 2),
+    "-0 there": (lambda x, y: fnp.where(x > 0, -0.0, y), 2),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("choice", "xors"), CHOICES.values(), ids=CHOICES)
+def test_zeros_are_chosen_by_a_mask_alone(choice, xors, dtype):
+    xs = operands(2, dtype)
+
+    def f(x, y):
+        return choice(x, fnp.negative(y))
+
+    with ft.config.using(deterministic=True):
+        jitted = ft.jit(f)
+        found = np.asarray(jitted(*xs))
+        source = jitted._last.compiled.run.source
+    assert found.tobytes() == np.asarray(f(*map(fnp.asarray, xs))).tobytes()
+    assert source.partition("def plan")[0].count("np_bitwise_xor(") == xors

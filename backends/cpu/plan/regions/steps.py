@@ -216,9 +216,9 @@ class BlockSteps:
         form = f"np.broadcast_to({{0}}, {self.grid.block_shape(groups)})"
         return self.made(form, [value], value.dtype, groups)
 
-    def masked(self, condition: BlockValue, x: BlockValue) -> BlockValue:
-        """Returns x where a condition holds and 0 elsewhere, by the bits."""
-        mask = self._mask(condition, x.dtype)
+    def masked(self, condition: BlockValue, x: BlockValue, where: bool = True) -> BlockValue:
+        """Returns x where a condition is true, or false, and 0 elsewhere, by the bits."""
+        mask = self._mask(condition, x.dtype, where)
         bits = np.dtype(SIGNED_INTEGERS[x.dtype.itemsize]).name
         form = f"np.bitwise_and({{0}}.view('{bits}'), {{1}}, {{into}}.view('{bits}'))"
         return self.made(form, [x, mask], x.dtype)
@@ -227,6 +227,8 @@ class BlockSteps:
         """Returns x where a condition holds and y elsewhere, by the bits."""
         if type(x) is BlockValue and is_zero(y):
             return self.masked(condition, x)
+        if type(y) is BlockValue and is_zero(x):
+            return self.masked(condition, y, where=False)
         x, y = (v if type(v) is BlockValue else as_operand(v, dtype) for v in (x, y))
         mask, kind = self._mask(condition, dtype), np.dtype(SIGNED_INTEGERS[dtype.itemsize])
         differing = f"np.bitwise_xor({{0}}.view('{kind.name}'), {{1}}.view('{kind.name}'){{out}})"
@@ -241,14 +243,12 @@ class BlockSteps:
             return x
         return self.made("np.copyto({into}, {0}, casting='unsafe')", [x], dtype)
 
-    def _mask(self, condition: BlockValue, dtype: DType) -> BlockValue:
-        """Returns integers of a dtype's size with all bits set where a condition holds."""
-        return self.made(
-            "np.negative({0}.view('int8'){out})",
-            [condition],
-            np.dtype(SIGNED_INTEGERS[dtype.itemsize]),
-            kind="mask",
-        )
+    def _mask(self, condition: BlockValue, dtype: DType, where: bool = True) -> BlockValue:
+        """Returns integers of a dtype's size with all bits set where a condition is as it says."""
+        form = "np.negative({0}.view('int8'){out})"
+        if not where:
+            form = "np.subtract({0}.view('int8'), 1{out})"
+        return self.made(form, [condition], np.dtype(SIGNED_INTEGERS[dtype.itemsize]), kind="mask")
 
     # -- sums: over axes of rows, which stay with length 1, and over all of a block
 

@@ -186,6 +186,17 @@ def test_errors_of_loops_name_the_same_lines(function, counts):
     assert told[0][1]
 
 
+def test_a_plan_that_is_not_made_again_is_told_of(counts, monkeypatch):
+    inside, outside = np.array([0, 3, 1]), np.array([0, 9, 1])
+    compiled(taken, X, inside)
+    jitted = compiled(taken, X, inside)
+    plan = plan_of(jitted)
+    (again,) = {id(v._anew): v._anew for v in plan._scope.values() if hasattr(v, "_anew")}.values()
+    monkeypatch.setattr(again, "_make", lambda: None)
+    with pytest.raises(RuntimeError, match="cannot be made again"):
+        jitted(X, outside)
+
+
 def test_loops_of_python_are_not_kept(counts):
     def step(c, v):
         return fnp.linalg.eigvalsh(c * v[:, None]), c

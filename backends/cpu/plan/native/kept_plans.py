@@ -256,9 +256,18 @@ class MadeAnew:
 
     @property
     def parts(self) -> PlanParts:
-        """Its parts; the plan is made when somebody asks."""
+        """Its parts; the plan is made when somebody asks.
+
+        Raises:
+            RuntimeError: nothing in it would be machine code any more.
+        """
         if self._plan is None:
             self._plan = self._make()
+        if self._plan is None:
+            raise RuntimeError(
+                "machine code has failed, and what it failed in cannot be made again: the settings "
+                "that it was made by have changed"
+            )
         return self._plan.parts  # type: ignore[no-any-return]
 
 

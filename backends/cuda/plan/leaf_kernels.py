@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .cpp import MEMORY_TYPES
 from .kernel_text import UNUSED, Argument, KernelText, Room
-from .map_kernels import MAP_THREADS, load_packs, pack_name, pack_type, store_packs
+from .map_kernels import MAP_THREADS, load_packs, pack_name, pack_type, store_element, store_packs
 from .points import Points, PointSegment
 
 if TYPE_CHECKING:
@@ -188,11 +188,7 @@ def element_loop(
         text.add(f"{UNUSED} const {place} i = first + lane;")
     text.compute(nodes, points, source.rooms, packs)
     for r, room in results:
-        if width > 1:
-            kind = MEMORY_TYPES[room.dtype.char]
-            text.add(f"{pack_name(room)}[lane] = ({kind})({text.names[r.node]});")
-        else:
-            text.store(room, points, text.names[r.node])
+        store_element(text, r.node, room, points, width)
     if width > 1:
         text.close()
         store_packs(text, [room for _, room in results], at_first, width)

@@ -67,7 +67,7 @@ def map_kernel(
         text.add(f"const {place} i = first;")
     text.compute(needed, points, source.rooms, packs)
     for sink in sinks:
-        store_element(text, sink, points, width)
+        store_element(text, sink.node, sink.room, points, width)
     if width > 1:
         text.close()
         store_packs(text, [sink.room for sink in sinks], at_first, width)
@@ -106,14 +106,14 @@ def load_packs(
     return packs
 
 
-def store_element(text: KernelText, sink: StoreSink, points: Points, width: int) -> None:
-    """Adds the store of an element, or puts it beside those that one instruction stores."""
-    value = text.names[sink.node]
+def store_element(text: KernelText, node: Expr, room: Room, points: Points, width: int) -> None:
+    """Adds the store of a node, or puts it beside those that one instruction stores."""
+    value = text.names[node]
     if width > 1:
-        kind = MEMORY_TYPES[sink.room.dtype.char]
-        text.add(f"{pack_name(sink.room)}[lane] = ({kind})({value});")
+        kind = MEMORY_TYPES[room.dtype.char]
+        text.add(f"{pack_name(room)}[lane] = ({kind})({value});")
     else:
-        text.store(sink.room, points, value)
+        text.store(room, points, value)
 
 
 def store_packs(text: KernelText, rooms: Sequence[Room], points: Points, width: int) -> None:

@@ -239,7 +239,7 @@ class RowKernel:
         for fold in folds:
             fold_one_more(text, fold, text.names[fold.fold.operands[0]])
         for sink in stored:
-            store_element(text, sink, self.points, self.width)
+            store_element(text, sink.node, sink.room, self.points, self.width)
         if self.width > 1:
             text.close()
             store_packs(text, [sink.room for sink in packed], self.at_base, self.width)

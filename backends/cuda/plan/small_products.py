@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -98,10 +99,7 @@ def merges(source: RegionSource, number: int, shape: ProductShape) -> bool:
     if product is None or product not in nodes:
         return False
     known = source.rooms[product].strides
-    count = 1
-    for length in source.lengths:
-        count *= length
-    whole = count == shape.rows * shape.columns
+    whole = prod(source.lengths) == shape.rows * shape.columns
     return whole and known == ordered_strides(axes, source.lengths)
 
 

@@ -32,7 +32,7 @@ def four_threads(monkeypatch):
     monkeypatch.setattr(pool.threads, "number", 4)
     monkeypatch.setattr(block_source, "SMALLEST_BLOCK_ELEMENTS", 8192)
     monkeypatch.setattr(block_source, "LARGEST_BLOCK_ELEMENTS", 8192)
-    monkeypatch.setattr(region_run, "SMALLEST_SHARED_EFFORT", 1 << 19)
+    monkeypatch.setattr(region_run, "SMALLEST_SHARED_EFFORT", 1 << 20)
 
 
 def fused(fun, *args):

@@ -183,4 +183,4 @@ def test_work_is_counted_in_passes(fun, least, most):
     program = fusion(optimized(ft.make_program(fun)(x)))
     plan = get_backend("numpy").plan(program)
     (run,) = (v for v in plan._scope.values() if isinstance(v, region_run.RegionRun))
-    assert least * x.size <= run.effort <= most * x.size
+    assert least * x.size <= run.effort / cost.PASS_EFFORT <= most * x.size

@@ -40,8 +40,8 @@ OTHERS = {
         "SMALLEST_ROWWISE_ELEMENTS": 65536,
         "SMALLEST_OUTER_ELEMENTS": 32768,
     },
-    "backends.cpu.plan.regions.cost": {"SMALLEST_SHARED_EFFORT": 1 << 20},
-    "backends.cpu.plan.regions.region_run": {"SMALLEST_SHARED_EFFORT": 1 << 20},
+    "backends.cpu.plan.regions.cost": {"SMALLEST_SHARED_EFFORT": 1 << 21},
+    "backends.cpu.plan.regions.region_run": {"SMALLEST_SHARED_EFFORT": 1 << 21},
     "backends.cpu.plan.regions.row_sums": {"LONGEST_BLAS_RUN": 1024, "PIECE_ELEMENTS": 16384},
     "backends.cpu.plan.equations": {
         "SMALLEST_SHARED_WORK": 1 << 23,

@@ -38,7 +38,7 @@ class BlockCode:
         shapes: for every input the axes and shape that bring it to the grid; None for numbers.
         outputs: the results.
         memory: the bytes of memory that a thread needs.
-        effort: the work of all blocks, in the unit of ``cost.py``.
+        effort: the work of all blocks, in tenths of a nanosecond.
     """
 
     def __init__(self, name: str, made: Blockwise, watched: bool = False) -> None:

@@ -9,9 +9,11 @@ from .steps import BlockStep, BlockValue, joint_groups
 
 __all__ = ["SMALLEST_SHARED_EFFORT", "step_effort"]
 
-# The unit is a pass of a ufunc of a few instructions over four bytes: a fifth of a nanosecond.
+# Efforts count tenths of a nanosecond, about, as those of kernels do. A pass of a ufunc of a few
+# instructions over four bytes takes so many.
+PASS_EFFORT = 2
 # Smaller work is done before another thread has begun.
-SMALLEST_SHARED_EFFORT = 3 << 19
+SMALLEST_SHARED_EFFORT = 3 << 20
 ONE_PASS = frozenset(
     {
         "absolute", "add", "clip", "conjugate", "divide", "equal", "floor", "greater",
@@ -40,4 +42,5 @@ def step_effort(step: BlockStep, grid: Grid) -> int:
         weight = 1
     else:
         weight = SLOW_PASSES if step.form.startswith("np.") else CALL_PASSES
-    return size * width * weight // 4 + spread * BEGIN_PASSES * (size // grid.shape[max(groups)])
+    begins = spread * size // grid.shape[max(groups)]
+    return PASS_EFFORT * (size * width * weight // 4 + BEGIN_PASSES * begins)

@@ -197,22 +197,67 @@ def test_a_plan_that_is_not_made_again_is_told_of(counts, monkeypatch):
         jitted(X, outside)
 
 
-def test_loops_of_python_are_not_kept(counts):
+def of_python(x):
     def step(c, v):
         return fnp.linalg.eigvalsh(c * v[:, None]), c
 
-    def f(x):
-        return ft.scan(step, x[0], x)[1] + fnp.sin(x)
+    return ft.scan(step, x[0], x)[1] + fnp.sin(x)
 
-    def calls():
-        return plan_of(compiled(f, X)).called
 
-    assert calls()
-    kept = len(files(PLAN))
-    before = counts.scheduled
-    assert calls()
-    assert counts.scheduled > before
-    assert len(files(PLAN)) == kept
+def until_python(x):
+    """Solves systems of which machine code has none: they are large."""
+    matrix = fnp.asarray(np.eye(300) * 2 + 0.001)
+    found = ft.while_loop(
+        lambda c: c[0] > 0.1, lambda c: fnp.linalg.solve(matrix, c), fnp.ones(300) * (x[0, 0] + 9)
+    )
+    return found[:6] + fnp.sin(x)
+
+
+def chosen_by_python(x):
+    def larger(x):
+        return fnp.linalg.eigvalsh(x.T @ x)
+
+    return ft.cond(x[0, 0] > 0, larger, lambda x: larger(x) * 2, x) + fnp.sin(x)
+
+
+LEFT_TO_NUMPY = {
+    "a scan": of_python,
+    "an unbounded loop": until_python,
+    "a choice": chosen_by_python,
+    "a gradient": ft.grad(lambda x: fnp.sum(chosen_by_python(x) ** 2)),
+    "a batch": lambda x: ft.vmap(of_python)(fnp.stack([x, x + 1])),
+}
+
+
+@pytest.mark.parametrize("function", LEFT_TO_NUMPY.values(), ids=LEFT_TO_NUMPY)
+def test_plans_that_call_loops_of_python_are_kept(function, counts):
+    first = compiled(function, X)
+    scheduled, counts.compiled = counts.scheduled, 0
+    again = compiled(function, X)
+    assert (counts.scheduled, counts.compiled) == (scheduled, 0)
+    assert len(plan_of(first).called) == len(plan_of(again).called) > 0
+    for x in (X, X + 0.5, X[::-1].copy()[::-1]):
+        assert bits(first(x)) == bits(again(x))
+    assert plan_of(first).source == plan_of(again).source
+
+
+def test_errors_of_loops_of_python_name_the_same_lines(counts):
+    def f(x, i):
+        def step(c, k):
+            return fnp.linalg.eigvalsh(x.T @ x)[k] + c, c
+
+        return ft.scan(step, x[0], i)[1] + fnp.sin(x[: len(i)])
+
+    told, scheduled = [], []
+    for _ in range(2):
+        jitted = compiled(f, X, np.array([0, 1]))
+        scheduled.append(counts.scheduled)
+        with pytest.raises(IndexError) as info:
+            jitted(X, np.array([0, 9]))
+        told.append((str(info.value), info.value.__notes__))
+    assert scheduled[0] == scheduled[1]
+    assert told[0] == told[1]
+    assert told[0][1]
 
 
 PROGRAM = """

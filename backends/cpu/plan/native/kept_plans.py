@@ -2,9 +2,9 @@
 
 A file has the text of a plan, the code that Python made of it, the values of its names, and the
 names of the objects that its machine code is in. It is kept by a hash of the program that the plan
-is made of, and of all else that the plan follows from. The plan of a loop's steps is in a file of
-its own. A plan that calls loops or choices of Python, and one that holds what has no name or takes
-much room, is not kept.
+is made of, and of all else that the plan follows from. Loops and choices that it calls are pickled,
+and the plan of a loop's steps is in a file of its own. A plan that holds what has no name or takes
+much room is not kept.
 
 Where machine code fails, because an index in a loop is out of bounds, NumPy runs equations again.
 A plan from the disk has none, and makes the plan anew for that.
@@ -186,11 +186,12 @@ def file_contents(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
     Raises:
         NotKept: it holds what no other process can find again.
     """
-    steps = {name: call for name, call in parts.calls.items() if is_by_steps(call)}
-    by_steps = {id(call.primitive) for call in steps.values()}
-    by_python = [e for e in parts.called if id(e.primitive) not in by_steps]
-    if by_python or not all(run.native for run in parts.regions):
+    if not all(run.native for run in parts.regions):
         raise NotKept("a part runs code that is not kept")
+    if any(e.primitive.effect or e.primitive.collective for e in parts.called):
+        raise NotKept("calls that others see")
+    called = {id(e.primitive) for e in parts.called}
+    own = {k: v for k, v in parts.calls.items() if id(getattr(v, "primitive", v)) in called}
     code = parts.code
     if isinstance(code, str) or any(isinstance(value, CodeType) for value in code.co_consts):
         raise NotKept("functions within the plan")
@@ -199,10 +200,10 @@ def file_contents(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
     made_anew = {
         name: value_text(value)
         for name, value in parts.scope.items()
-        if (name in parts.calls and name not in steps) or isinstance(value, EquationRun)
+        if (name in parts.calls and name not in own) or isinstance(value, EquationRun)
     }
-    calls = dict.fromkeys(steps)
-    scope = {k: v for k, v in (parts.scope | entered_later | calls).items() if k not in base}
+    entered_later |= dict.fromkeys(own)
+    scope = {k: v for k, v in (parts.scope | entered_later).items() if k not in base}
     file = io.BytesIO()
     Pickler(file, arrays, parts.origins).dump({
         **parts._asdict(),
@@ -210,17 +211,12 @@ def file_contents(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
         "origins": [*short_origins(parts.origins)],
         "scope": scope | made_anew,
         "calls": [*parts.calls],
-        "steps": {name: (call, parts.scope[name] is call) for name, call in steps.items()},
+        "own": {name: (call, isinstance(parts.scope[name], partial)) for name, call in own.items()},
         "made_anew": [*made_anew],
         "segments": parts.segments and (parts.segments[0].key, parts.segments[1]),
         "kernels": parts.kernels and (parts.kernels[0].key, parts.kernels[1]),
     })
     return file.getvalue()
-
-
-def is_by_steps(call: Any) -> bool:
-    """Says whether a call of a plan runs the steps of a loop by plans of machine code."""
-    return hasattr(call, "by_machine_code")
 
 
 def names_of_segments(parts: PlanParts) -> list[str]:
@@ -319,10 +315,11 @@ def plan_of_file(
     scope = Source().scope | state["scope"]
     anew = MadeAnew(make)
     scope |= {name: CalledAnew(anew, name, scope[name]) for name in state.pop("made_anew")}
-    steps = state.pop("steps")
-    for name, (call, is_whole) in steps.items():
-        scope[name] = call if is_whole else partial(called_apart, call)
-    state["calls"] = {k: steps[k][0] if k in steps else scope[k] for k in state["calls"]}
+    own = state.pop("own")
+    for name, (call, apart) in own.items():
+        compute = computing(call)
+        scope[name] = partial(called_apart, compute) if apart else compute
+    state["calls"] = {k: own[k][0] if k in own else scope[k] for k in state["calls"]}
     for part, enter in (("segments", entered), ("kernels", enter_kernels)):
         if state[part] is not None:
             key, runs = state[part]
@@ -333,6 +330,15 @@ def plan_of_file(
             state[part] = code, runs
     rest()
     return CpuPlan(PlanParts(**state | {"scope": scope, "code": marshal.loads(state["code"])}))
+
+
+def computing(call: Any) -> Callable[[list[Any]], list[Any]]:
+    """Returns what computes the results of a loop or a choice, or runs the steps of a loop."""
+    if hasattr(call, "by_machine_code"):
+        return call  # type: ignore[no-any-return]
+    if hasattr(call, "plan"):
+        call.plan()  # before its first run
+    return call.on_buffers  # type: ignore[no-any-return]
 
 
 def code_under(key: str, runs: Sequence[Any]) -> Code | None:

@@ -8,7 +8,8 @@ all processes, and what each link carries.
 
 With ``--spread GIB`` parameters of so many GiB are trained with Adam, of which each GPU has the
 whole state, and with the state, gradients and parameters spread over all (`sharded`, stages 1 to
-3, and 3 where each layer gathers its own parameters). A cell has the milliseconds of a step and the GiB that one GPU's memory holds.
+3, and 3 where each layer gathers its own parameters). A cell has the milliseconds of a step and the
+GiB that one GPU's memory holds.
 """
 
 # mypy: disable-error-code="import-not-found, import-untyped, no-untyped-call"

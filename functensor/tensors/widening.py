@@ -63,6 +63,9 @@ def without_widening(
                 doubles = any(d.char in "dD" for d in met[0] + met[1])
                 some = [np.dtype(np.complex128) if doubles else TENSOR_DTYPES["c"]]
     wanted = result_type(*some)
+    if wide.kind == "c" and wanted.kind != "c":
+        # Real numbers that are made complex keep their precision.
+        return None
     if KIND_ORDER[wanted.kind] < KIND_ORDER[wide.kind]:
         wanted = TENSOR_DTYPES.get(ORDERED_KINDS[KIND_ORDER[wide.kind]], wanted)
     floating = any(KIND_ORDER[d.kind] >= 2 for d in met[0] + met[1])

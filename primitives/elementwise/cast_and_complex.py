@@ -100,8 +100,9 @@ conj = unary(
 
 
 def _compute_complex_of_parts(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
+    dtype: Any = xp.result_type(x, y)
     x, y = xp.broadcast_arrays(x, y)
-    out = xp.empty(x.shape, complex_of(xp.result_type(x, y)))
+    out = xp.empty(x.shape, complex_of(dtype))
     out.real, out.imag = x, y
     return out[()]
 

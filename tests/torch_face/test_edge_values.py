@@ -64,6 +64,7 @@ def test_complex_numbers_keep_infinities_and_signs_of_zeros():
     pairs = torch.stack([real, imag], -1)
     for z in (torch.complex(real, imag), jitted(real, imag), torch.view_as_complex(pairs)):
         assert z.dtype == torch.complex64
+        assert torch.complex(real.double(), imag.double()).dtype == torch.complex128
         for part, wanted in ((z.real, real), (z.imag, imag)):
             numpy.testing.assert_array_equal(part.numpy(), wanted.numpy())
             assert torch.signbit(part).tolist() == torch.signbit(wanted).tolist()

@@ -160,8 +160,10 @@ def complex_elementwise(
     if name == "astype":
         return operand(0, dtype)
     if name == "complex_of_parts":
-        parts = [operand(i, part_dtype(dtype)) for i in range(2)]
-        return None if None in parts else ComplexExpr(*map(leading, parts))
+        real, imag = (operand(i, part_dtype(dtype)) for i in range(2))
+        if real is None or imag is None:
+            return None
+        return ComplexExpr(leading(real), leading(imag))
     if name == "where":
         return chosen_node(nodes[0], operand(1, dtype), operand(2, dtype))
     formula: Callable[..., AnyNode | None] | None = COMPLEX_FORMULAS.get(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from .graph import Expr, GridAxes
 from .operations import KERNEL_FUNCTIONS
@@ -14,6 +14,7 @@ __all__ = [
     "gone",
     "missing",
     "needed_nodes",
+    "operation_effort",
     "unspread",
 ]
 
@@ -41,16 +42,24 @@ def missing(axes: Iterable[int]) -> list[int]:
     return [a for a in range(max(there, default=0)) if a not in there]
 
 
-def needed_nodes(results: Iterable[Expr]) -> list[Expr]:
-    """Returns all nodes that results need, operands first."""
+def needed_nodes(results: Iterable[Expr], known: Container[Expr] = ()) -> list[Expr]:
+    """Returns all nodes that results need, operands first, themselves too; known ones need none."""
     seen: set[Expr] = set()
     stack = list(results)
     while stack:
         node = stack.pop()
         if node not in seen:
             seen.add(node)
-            stack += node.operands
+            if node not in known:
+                stack += node.operands
     return sorted(seen, key=lambda node: node.number)
+
+
+def operation_effort(node: Expr) -> int:
+    """Returns the effort of an operation alone."""
+    if node.operation in KERNEL_FUNCTIONS or node.operation == "library":
+        return FUNCTION_EFFORT
+    return SLOW_EFFORT if node.operation in SLOW else 1
 
 
 def effort(node: Expr) -> int:
@@ -61,9 +70,6 @@ def effort(node: Expr) -> int:
         if x.operation in ("constant", "fold", "place", "spread"):
             stack += () if x.operation != "spread" else x.operands
             continue
-        if x.operation in KERNEL_FUNCTIONS or x.operation == "library":
-            total += FUNCTION_EFFORT
-        else:
-            total += SLOW_EFFORT if x.operation in SLOW else 1
+        total += operation_effort(x)
         stack += x.operands
     return total

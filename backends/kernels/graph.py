@@ -7,10 +7,19 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .operations import KERNEL_FUNCTIONS, result_dtype
+from ..terms import FormulaTerm, select, term_function
+from .operations import result_dtype
 
 __all__ = [
-    *("Expr", "ExprGraph", "Gathering", "GridAxes", "Term", "bits", "cast", "function", "select"),
+    "Expr",
+    "ExprGraph",
+    "Gathering",
+    "GridAxes",
+    "Term",
+    "bits",
+    "cast",
+    "function",
+    "select",
 ]
 
 # The numbers of the grid's axes that a node has: it is the same at all places of the others.
@@ -18,7 +27,7 @@ GridAxes: TypeAlias = frozenset[int]
 EVERYWHERE: GridAxes = frozenset()
 
 
-class Expr:
+class Expr(FormulaTerm):
     """A number at each point of some axes of the grid.
 
     Nodes have Python's operators. Equal nodes of a graph are made once.
@@ -39,6 +48,10 @@ class Expr:
 
     __slots__ = ("axes", "detail", "dtype", "graph", "number", "operands", "operation")
 
+    graph: ExprGraph
+    axes: GridAxes
+    dtype: np.dtype[Any]
+
     def __init__(
         self,
         graph: ExprGraph,
@@ -55,74 +68,6 @@ class Expr:
         self.axes = axes
         self.detail = detail
         self.number = len(graph.nodes)
-
-    def __add__(self, other: Term) -> Expr:
-        return self.graph.op("add", self, other)
-
-    def __radd__(self, other: Term) -> Expr:
-        return self.graph.op("add", other, self)
-
-    def __sub__(self, other: Term) -> Expr:
-        return self.graph.op("subtract", self, other)
-
-    def __rsub__(self, other: Term) -> Expr:
-        return self.graph.op("subtract", other, self)
-
-    def __mul__(self, other: Term) -> Expr:
-        return self.graph.op("multiply", self, other)
-
-    def __rmul__(self, other: Term) -> Expr:
-        return self.graph.op("multiply", other, self)
-
-    def __truediv__(self, other: Term) -> Expr:
-        return self.graph.op("divide", self, other)
-
-    def __rtruediv__(self, other: Term) -> Expr:
-        return self.graph.op("divide", other, self)
-
-    def __and__(self, other: Term) -> Expr:
-        return self.graph.op("bitwise_and", self, other)
-
-    def __or__(self, other: Term) -> Expr:
-        return self.graph.op("bitwise_or", self, other)
-
-    def __xor__(self, other: Term) -> Expr:
-        return self.graph.op("bitwise_xor", self, other)
-
-    def __lshift__(self, other: Term) -> Expr:
-        return self.graph.op("left_shift", self, other)
-
-    def __rshift__(self, other: Term) -> Expr:
-        return self.graph.op("right_shift", self, other)
-
-    def __invert__(self) -> Expr:
-        return self.graph.op("invert", self)
-
-    def __neg__(self) -> Expr:
-        return self.graph.op("negative", self)
-
-    def __abs__(self) -> Expr:
-        return self.graph.op("absolute", self)
-
-    def __lt__(self, other: Term) -> Expr:
-        return self.graph.op("less", self, other)
-
-    def __le__(self, other: Term) -> Expr:
-        return self.graph.op("less_equal", self, other)
-
-    def __gt__(self, other: Term) -> Expr:
-        return self.graph.op("greater", self, other)
-
-    def __ge__(self, other: Term) -> Expr:
-        return self.graph.op("greater_equal", self, other)
-
-    def equals(self, other: Term) -> Expr:
-        """Returns where it is equal to another; ``==`` compares nodes themselves."""
-        return self.graph.op("equal", self, other)
-
-    def differs(self, other: Term) -> Expr:
-        """Returns where it is not equal to another."""
-        return self.graph.op("not_equal", self, other)
 
     def __repr__(self) -> str:
         return f"<{self.operation} {self.dtype} over {sorted(self.axes)}>"
@@ -215,6 +160,12 @@ class ExprGraph:
         dtype = result_dtype(operation, [x.dtype for x in nodes])
         return self._made(operation, nodes, dtype, joint_axes(nodes))
 
+    def limited(self, x: Expr, lowest: float, highest: float) -> Expr:
+        """Returns x within limits; of two zeros its own."""
+        if lowest != -np.inf:
+            x = select(x < lowest, lowest, x)
+        return select(x > highest, highest, x) if highest != np.inf else x
+
     def _as_nodes(self, operands: Sequence[Term], first: int) -> tuple[Expr, ...]:
         dtype = next((x.dtype for x in operands[first:] if isinstance(x, Expr)), None)
         return tuple([x if isinstance(x, Expr) else self.constant(x, dtype) for x in operands])
@@ -273,11 +224,6 @@ def joint_axes(nodes: Iterable[Expr]) -> GridAxes:
     return EVERYWHERE.union(*[x.axes for x in nodes])
 
 
-def select(condition: Expr, x: Term, y: Term) -> Expr:
-    """Returns one number where a condition is true, and another elsewhere."""
-    return condition.graph.op("select", condition, x, y)
-
-
 def cast(x: Expr, dtype: Any) -> Expr:
     """Returns the same number in another dtype."""
     return x.graph.converted("cast", x, dtype)
@@ -290,13 +236,4 @@ def bits(x: Expr, dtype: Any) -> Expr:
 
 def function(name: str) -> Callable[..., Expr]:
     """Returns an operation of nodes as a function: ``sqrt = function("sqrt")``."""
-
-    def applied(x: Term, *others: Term) -> Expr:
-        graph = next(node.graph for node in (x, *others) if isinstance(node, Expr))
-        return graph.op(name, x, *others)
-
-    applied.__name__ = applied.__qualname__ = name
-    applied.__doc__ = (
-        f"Returns ``{name}`` of nodes{' of floats' if name in KERNEL_FUNCTIONS else ''}."
-    )
-    return applied
+    return term_function(name)

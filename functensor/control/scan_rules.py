@@ -120,9 +120,9 @@ class ScanCall(ControlCall):
         count, added = self.carries, self.added
         plan = self.plan()
         if plan is None:
-            return self._step_by_step(buffers, runner(self.body, watched))
+            return self.step_by_step(buffers, runner(self.body, watched))
         if watched:
-            self._step_by_step(buffers, runner(self.body, watched))
+            self.step_by_step(buffers, runner(self.body, watched))
         known = self.infer()
         stacks = [np.empty(x.shape, x.dtype) for x in known[count:added]]
         totals = [np.zeros(x.shape, x.dtype) for x in known[added:]]
@@ -168,9 +168,9 @@ class ScanCall(ControlCall):
         return {"all steps": plan.source} if plan is not None else {}
 
     def machine_steps(self) -> MachineSteps | None:
-        return machine_steps(self, self._step_by_step)
+        return machine_steps(self)
 
-    def _step_by_step(
+    def step_by_step(
         self, buffers: Sequence[Any], run: Callable[[Values], Values]
     ) -> Values:
         """Computes the outputs step by step, of what computes those of a step."""

@@ -95,9 +95,9 @@ class WhileCall(ControlCall):
     def computed(self, buffers: Sequence[Any], watched: bool) -> Values:
         plan = self.plan()
         if plan is None:
-            return self._step_by_step(buffers, runner(self.body, watched), watched)
+            return self.step_by_step(buffers, runner(self.body, watched), watched)
         if watched:
-            self._step_by_step(buffers, runner(self.body, watched), watched)
+            self.step_by_step(buffers, runner(self.body, watched), watched)
         steps = repeat(None) if self.max_steps is None else range(self.max_steps)
         count, middle = self.carries, self.middle
         begins = weak_inputs(self.condition.inputs, buffers[:middle])
@@ -136,9 +136,9 @@ class WhileCall(ControlCall):
         return {"the first test": body_source(self.condition), "all steps": plan.source}
 
     def machine_steps(self) -> MachineSteps | None:
-        return machine_steps(self, self._step_by_step)
+        return machine_steps(self)
 
-    def _step_by_step(
+    def step_by_step(
         self, buffers: Sequence[Any], body: Callable[[Values], Values], watched: bool = False
     ) -> Values:
         """Computes the outputs step by step, of what computes those of a step."""

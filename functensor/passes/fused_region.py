@@ -30,9 +30,10 @@ __all__ = [
 ELEMENT_BY_ELEMENT = frozenset(
     {
         "astype", "clip", "elu", "erf", "erfc", "exceeds", "gelu", "gelu_grad", "gelu_unit_grad",
-        "log_ratio", "relu", "relu_biased", "relu_grad", "sigmoid", "sigmoid_biased",
-        "sigmoid_grad", "silu", "silu_grad", "softplus", "softplus_biased",
-        "softplus_grad", "tanh_biased", "tanh_grad", "where",
+        "log_ratio", "logistic", "logistic_density", "logistic_loss", "one_less_square", "relu",
+        "relu_biased", "relu_grad", "sigmoid", "sigmoid_biased", "sigmoid_grad", "silu",
+        "silu_grad", "soft_sign", "softplus", "softplus_biased", "softplus_grad", "tanh_biased",
+        "tanh_grad", "where",
     }
 )  # fmt: skip
 # The product of a matrix with a vector reads its rows in one pass with what else they need, if they

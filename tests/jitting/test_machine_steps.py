@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.kept_plans import counted
+from support.kept_plans import check_another_process, counted, plan_of
 from support.native import missing
 from support.native_loops import assert_same, loops_of
 
@@ -221,12 +221,56 @@ def test_the_text_of_a_step_is_shown():
     assert "scan, step by step" in text
 
 
-def test_plans_of_steps_are_kept(tmp_path, monkeypatch):
+@pytest.mark.parametrize("function", LOOPS.values(), ids=LOOPS)
+def test_plans_of_steps_are_kept(function, tmp_path, monkeypatch):
     counts = counted(tmp_path, monkeypatch)
-    first = by_steps(scanned, MATRIX)
+    first = ft.jit(function).compile(MATRIX)
     scheduled = counts.scheduled
     counts.compiled = 0
-    again = by_steps(scanned, MATRIX)
-    # The plan around them is made anew.
-    assert (counts.scheduled, counts.compiled) == (scheduled + 1, 0)
-    assert_same(first(MATRIX), again(MATRIX), 0)
+    again = ft.jit(function).compile(MATRIX)
+    assert (counts.scheduled, counts.compiled) == (scheduled, 0)
+    assert len(steps_of(again)) == len(steps_of(first)) > 0
+    for x in (MATRIX, MATRIX + 1, np.asfortranarray(MATRIX)):
+        assert_same(first(x), again(x), 0)
+    assert plan_of(again).source == plan_of(first).source
+
+
+def test_errors_in_kept_steps_name_the_line(tmp_path, monkeypatch):
+    def f(x, i):
+        return ft.scan(lambda c, k: (spectrum(c) + c[k] + c, c), x, i)
+
+    counts = counted(tmp_path, monkeypatch)
+    inside, told = np.array([0, 1]), []
+    for _ in range(2):
+        jitted = by_steps(f, MATRIX, inside)
+        scheduled = counts.scheduled
+        with pytest.raises(IndexError) as info:
+            jitted(MATRIX, np.array([0, 7]))
+        told.append((str(info.value), info.value.__notes__))
+        assert_same(jitted(MATRIX, inside), f(fnp.asarray(MATRIX), inside), 1e-10)
+    assert scheduled == 2
+    assert told[0] == told[1]
+    assert told[0][1]
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import functensor as ft, functensor.numpy as fnp
+def step(c, row):
+    x = fnp.tanh(fnp.sin(c) * 2 + c) / (1 + c * c) - fnp.cos(c) * fnp.exp(-c * c) + row
+    y = fnp.linalg.eigvalsh(x + x.T)
+    return fnp.tanh(y * x + c) / (1 + fnp.exp(-x)) - fnp.cos(c * y) * 0.5, y
+f = ft.jit(lambda x: ft.scan(step, x, fnp.arange(5.0)))
+x = np.linspace(-1, 1, 9).reshape(3, 3)
+f.compile(x)
+assert f.explain().endswith("as machine code")
+assert "step by step" in f._last.compiled.run.source
+print(*[np.asarray(y).tobytes().hex() for y in f(x)])
+names = "llvmlite.binding", "functensor.backends.native.printer", "functensor.backends.kernels"
+print(*[name in sys.modules for name in names])
+"""
+
+
+def test_another_process_needs_neither_llvm_nor_the_printer(tmp_path):
+    check_another_process(PROGRAM, tmp_path)

@@ -135,3 +135,19 @@ def test_labels_that_the_function_computes(labels, rows):
     if labels is COMPUTED_LABELS["cast"]:
         with pytest.raises(IndexError, match="label 8 is none of the 5 classes"):
             jitted(x, wrong)
+
+
+EMPTY_ROWS = {
+    "variances": lambda x: fnp.var(x, axis=1),
+    "deviations": lambda x: fnp.exp(x) / fnp.std(fnp.sin(x), axis=1, keepdims=True),
+    "a gradient": ft.grad(lambda x: fnp.sum(fnp.var(fnp.sin(x), axis=1))),
+}
+
+
+@pytest.mark.parametrize("function", EMPTY_ROWS.values(), ids=EMPTY_ROWS)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_rows_of_no_elements_stay_over_numpy_without_an_error(function):
+    x = np.ones((2, 0), np.float32)
+    jitted = ft.jit(function).compile(x)
+    assert "failed" not in jitted.explain()
+    np.testing.assert_array_equal(np.asarray(jitted(x)), np.asarray(function(fnp.asarray(x))))

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from ...kernels.graph import Expr, GridAxes
     from .region_rooms import RegionRooms
 
-__all__ = ["MAP_THREADS", "StoreSink", "load_packs", "map_kernel", "store_packs"]
+__all__ = [
+    "MAP_THREADS",
+    "StoreSink",
+    "load_packs",
+    "map_kernel",
+    "store_element",
+    "store_packs",
+]
 
 MAP_THREADS = 256
 
@@ -60,11 +67,7 @@ def map_kernel(
         text.add(f"const {place} i = first;")
     text.compute(needed, points, source.rooms, packs)
     for sink in sinks:
-        if width > 1:
-            kind = MEMORY_TYPES[sink.room.dtype.char]
-            text.add(f"{pack_name(sink.room)}[lane] = ({kind})({text.names[sink.node]});")
-        else:
-            text.store(sink.room, points, text.names[sink.node])
+        store_element(text, sink, points, width)
     if width > 1:
         text.close()
         store_packs(text, [sink.room for sink in sinks], at_first, width)
@@ -101,6 +104,16 @@ def load_packs(
         text.add(f"const {kind} w{node.number} = *reinterpret_cast<const {kind} *>({pointer});")
         packs[node] = f"w{node.number}[lane]"
     return packs
+
+
+def store_element(text: KernelText, sink: StoreSink, points: Points, width: int) -> None:
+    """Adds the store of an element, or puts it beside those that one instruction stores."""
+    value = text.names[sink.node]
+    if width > 1:
+        kind = MEMORY_TYPES[sink.room.dtype.char]
+        text.add(f"{pack_name(sink.room)}[lane] = ({kind})({value});")
+    else:
+        text.store(sink.room, points, value)
 
 
 def store_packs(text: KernelText, rooms: Sequence[Room], points: Points, width: int) -> None:

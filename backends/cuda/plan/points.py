@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
+from ...cpu.plan.native.layouts import c_strides
+
 __all__ = ["PointSegment", "Points", "ordered_strides"]
 
 
@@ -39,12 +41,8 @@ class AxisRun(NamedTuple):
 
 def ordered_strides(axes: Iterable[int], lengths: Sequence[int]) -> dict[int, int]:
     """Returns the strides of axes that lie in order, one element behind the other."""
-    strides: dict[int, int] = {}
-    step = 1
-    for axis in sorted(axes, reverse=True):
-        strides[axis] = step
-        step *= lengths[axis]
-    return strides
+    order = sorted(axes)
+    return dict(zip(order, c_strides([lengths[axis] for axis in order]), strict=True))
 
 
 class Points:

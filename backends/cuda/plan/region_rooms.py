@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...kernels.efforts import needed_nodes
 from ...kernels.graph import Expr, input_place
 from .kernel_text import Argument, Room
 from .points import ordered_strides
@@ -72,15 +73,7 @@ class RegionRooms:
 
     def needed(self, nodes: Iterable[Expr]) -> set[Expr]:
         """Returns all nodes that some need, themselves too; what lies in memory needs none."""
-        seen: set[Expr] = set()
-        stack = list(nodes)
-        while stack:
-            node = stack.pop()
-            if node not in seen:
-                seen.add(node)
-                if node not in self.rooms:
-                    stack += node.operands
-        return seen
+        return set(needed_nodes(nodes, self.rooms))
 
     def scratch_room(self, shape: Shape, dtype: DType, strides: Mapping[int, int]) -> Room:
         """Returns new memory between kernels."""

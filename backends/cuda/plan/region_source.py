@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RegionSource"]
 
+
 class RegionSource(RegionRooms):
     """The kernels of a region.
 
@@ -86,8 +87,8 @@ class RegionSource(RegionRooms):
         self._folded: dict[Expr, list[tuple[KernelResult, Room]]] = {}
         for r, room in late:
             self._folded.setdefault(unspread(r.node), []).append((r, room))
-        folds = self.needed([r.node for r, _ in self.results])
-        self._folds = sorted([x for x in folds if x.operation == "fold"], key=lambda x: x.number)
+        needed = needed_nodes([r.node for r, _ in self.results], self.rooms)
+        self._folds = [x for x in needed if x.operation == "fold"]
         row_axes = self._row_axes()
         rows = [x for x in self._folds if self._is_of_rows(x, row_axes)]
         while self._folds:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...kernels.efforts import MOST_EFFORT_AGAIN
+from ...kernels.efforts import MOST_EFFORT_AGAIN, operation_effort
 from ...kernels.kernel import fold_identity
-from ...kernels.operations import KERNEL_FUNCTIONS
-from .cpp import MEMORY_TYPES, fold_functor, held_type, shown_number
+from .cpp import fold_functor, held_type, shown_number
 from .fold_kernels import FoldSink, accumulator_type, begun, fold_one_more, store_fold
 from .kernel_text import UNUSED, GeneratedKernel, KernelText
-from .map_kernels import StoreSink, load_packs, pack_name, pack_type, store_packs
+from .map_kernels import StoreSink, load_packs, pack_name, pack_type, store_element, store_packs
 from .points import Points, PointSegment
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ THREADS_OF_ROW, THREADS_OF_LONG_ROW = 256, 1024
 WARPS_OF_BLOCK = 8
 # The elements that a thread holds in registers at most, of 4 bytes each, and those of one node.
 MOST_KEPT_WORDS, MOST_KEPT_ELEMENTS = 64, 32
-SLOW_OPERATIONS = frozenset({"divide", "sqrt"})
 
 
 class RowKernel:
@@ -182,10 +180,7 @@ class RowKernel:
                 continue
             seen.add(x)
             stack += x.operands
-            if x.operation in KERNEL_FUNCTIONS:
-                total += 20
-            elif x.operation != "spread":
-                total += 5 if x.operation in SLOW_OPERATIONS else 1
+            total += operation_effort(x) if x.operation != "spread" else 0
         return total
 
     # -- rounds
@@ -244,12 +239,7 @@ class RowKernel:
         for fold in folds:
             fold_one_more(text, fold, text.names[fold.fold.operands[0]])
         for sink in stored:
-            value = text.names[sink.node]
-            if self.width > 1:
-                kind = MEMORY_TYPES[sink.room.dtype.char]
-                text.add(f"{pack_name(sink.room)}[lane] = ({kind})({value});")
-            else:
-                text.store(sink.room, self.points, value)
+            store_element(text, sink, self.points, self.width)
         if self.width > 1:
             text.close()
             store_packs(text, [sink.room for sink in packed], self.at_base, self.width)

@@ -7,23 +7,22 @@ table are floats of the result's dtype.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite, prod
+from math import isfinite
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from ....arrays.nn_formulas import GELU_CUBIC, GELU_LINEAR
 from ....kernels.functions import FORMULAS
 from ....kernels.graph import Expr, cast, function, select
 from ....kernels.operations import KERNEL_COMPARISONS, KERNEL_OPERATIONS
 from ....processor import IS_ARM64, IS_X86_64, ZEROS_ARE_ORDERED
-from ...activations import LARGEST_STEEP, SMALLEST_GATED
-from ...where_and_extrema import FEWEST_ELEMENTS_BY_BITS, LARGEST_PRODUCT_POWER
+from ...where_and_extrema import LARGEST_PRODUCT_POWER
+from ..shared_formulas import SHARED_FORMULAS, limited, reciprocal
 from .special_formulas import SPECIAL_FORMULAS, STEP_UFUNCS, nextafter
 from .whole_formulas import WHOLE_UFUNCS, with_sign_of
 
 __all__ = [
-    *("ELEMENT_FORMULAS", "UFUNCS", "compared", "limited", "nonzero", "power"),
+    *("ELEMENT_FORMULAS", "UFUNCS", "compared", "nonzero", "power"),
     *("product_of_same", "remainder", "whole_power"),
 ]
 
@@ -37,15 +36,8 @@ class Multiplied(Protocol):
 
 Factor = TypeVar("Factor", bound=Multiplied)
 
-exp, expm1, log1p, tanh = map(function, ("exp", "expm1", "log1p", "tanh"))
+exp, log1p = map(function, ("exp", "log1p"))
 maximum, minimum, sqrt = map(function, ("maximum", "minimum", "sqrt"))
-
-
-def limited(x: Expr, lowest: Any, highest: Any) -> Expr:
-    """Returns x within limits, as ``ndarray.clip`` of numbers: of two zeros its own."""
-    if lowest != -np.inf:
-        x = select(x < lowest, lowest, x)
-    return select(x > highest, highest, x) if highest != np.inf else x
 
 
 def clipped(x: Expr, low: Expr, high: Expr) -> Expr:
@@ -57,82 +49,6 @@ def clipped(x: Expr, low: Expr, high: Expr) -> Expr:
         return select((x < high) | x.differs(x), x, high)
     x = select((x < low) | low.differs(low), low, x)
     return select((x > high) | high.differs(high), high, x)
-
-
-def reciprocal(x: Expr) -> Expr:
-    """Returns ``1 / x``."""
-    return 1.0 / x
-
-
-def sigmoid(x: Expr) -> Expr:
-    """Returns ``1 / (1 + exp(-x))``."""
-    return reciprocal(exp(-x) + 1.0)
-
-
-def relu(x: Expr) -> Expr:
-    """Returns ``max(x, 0)``; for zeros, as in eager mode, 0 of few elements and x of many."""
-    if prod(x.graph.lengths[axis] for axis in x.axes) < FEWEST_ELEMENTS_BY_BITS:
-        return maximum(x, x.graph.constant(0.0, x.dtype))
-    return limited(x, 0.0, np.inf)
-
-
-def relu_grad(x: Expr, y: Expr) -> Expr:
-    """Returns x where y is positive, 0 elsewhere."""
-    return select(y > 0.0, x, 0.0)
-
-
-def gated(x: Expr, rest: Expr) -> Expr:
-    """Returns ``x / rest``, 0 for an x so far below that the rest is infinite."""
-    return limited(x, SMALLEST_GATED[x.dtype.char], np.inf) / rest
-
-
-def silu(x: Expr) -> Expr:
-    """Returns ``x sigmoid(x)``."""
-    return gated(x, exp(-x) + 1.0)
-
-
-def silu_grad(x: Expr, y: Expr) -> Expr:
-    """Returns the derivative of ``silu`` at y in the direction x."""
-    limit = -0.875 * SMALLEST_GATED[x.dtype.char]
-    y = limited(y, -limit, limit)
-    odds = exp(-y)
-    share = reciprocal(odds + 1.0)
-    return share * (odds * share * y + 1.0) * x
-
-
-def softplus(x: Expr) -> Expr:
-    """Returns ``log(1 + exp(x))``."""
-    return relu(x) + log1p(exp(-abs(x)))
-
-
-def softplus_grad(x: Expr, y: Expr) -> Expr:
-    """Returns the derivative of ``softplus`` where its value is y, in the direction x."""
-    return expm1(-y) * -x
-
-
-def gelu(x: Expr, *, approximate: bool) -> Expr:
-    """Returns ``x P(X <= x)`` of a standard normal X, or its approximation by a sigmoid."""
-    if not approximate:
-        raise NotImplementedError
-    return gated(x, exp((x * x * -GELU_CUBIC - GELU_LINEAR) * x) + 1.0)
-
-
-def gelu_unit_grad(x: Expr, *, approximate: bool) -> Expr:
-    """Returns the derivative of ``gelu``."""
-    if not approximate:
-        raise NotImplementedError
-    limit = LARGEST_STEEP[x.dtype.char]
-    x = limited(x, -limit, limit)
-    square = x * x
-    odds = exp((square * -GELU_CUBIC - GELU_LINEAR) * x)
-    share = reciprocal(odds + 1.0)
-    rise = (square * (3.0 * GELU_CUBIC) + GELU_LINEAR) * x * (odds * share)
-    return share * (rise + 1.0)
-
-
-def logistic_loss(x: Expr, y: Expr) -> Expr:
-    """Returns ``log(1 + exp(x)) - x y``."""
-    return relu(x) - x * y + log1p(exp(-abs(x)))
 
 
 def log_ratio(x: Expr, y: Expr) -> Expr:
@@ -195,30 +111,10 @@ def exceeds(x: Expr, y: Expr) -> Expr:
 
 
 ELEMENT_FORMULAS: dict[str, Callable[..., Expr]] = {
-    "gelu": gelu,
-    "gelu_grad": lambda x, y, *, approximate: gelu_unit_grad(y, approximate=approximate) * x,
-    "gelu_unit_grad": gelu_unit_grad,
+    **SHARED_FORMULAS,
+    **SPECIAL_FORMULAS,
     "log_ratio": log_ratio,
     "logaddexp": logaddexp,
-    "logistic": sigmoid,
-    "logistic_density": lambda x: sigmoid(x) * sigmoid(-x),
-    "logistic_loss": logistic_loss,
-    "one_less_square": lambda x: (1.0 - x) * (x + 1.0),
-    "relu": relu,
-    "relu_biased": lambda x, y: relu(x + y),
-    "relu_grad": relu_grad,
-    "sigmoid": sigmoid,
-    "sigmoid_biased": lambda x, y: sigmoid(x + y),
-    "sigmoid_grad": lambda x, y: (1.0 - y) * y * x,
-    "silu": silu,
-    "silu_grad": silu_grad,
-    "soft_sign": lambda x: x / (abs(x) + 1.0),
-    "softplus": softplus,
-    "softplus_biased": lambda x, y: softplus(x + y),
-    "softplus_grad": softplus_grad,
-    "tanh_biased": lambda x, y: tanh(x + y),
-    "tanh_grad": lambda x, y: (1.0 - y * y) * x,
-    **SPECIAL_FORMULAS,
 }
 
 # Those of float16, of which NumPy's ``maximum`` returns the first of two zeros.

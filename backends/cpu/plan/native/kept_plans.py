@@ -2,8 +2,9 @@
 
 A file has the text of a plan, the code that Python made of it, the values of its names, and the
 names of the objects that its machine code is in. It is kept by a hash of the program that the plan
-is made of, and of all else that the plan follows from. A plan that calls loops or choices of its
-own, and one that holds what has no name or takes much room, is not kept.
+is made of, and of all else that the plan follows from. The plan of a loop's steps is in a file of
+its own. A plan that calls loops or choices of Python, and one that holds what has no name or takes
+much room, is not kept.
 
 Where machine code fails, because an index in a loop is out of bounds, NumPy runs equations again.
 A plan from the disk has none, and makes the plan anew for that.
@@ -17,6 +18,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ import numpy as np
 from ....blas_threads import controlled
 from ....config import config
 from ....generated_file import ToldEquation
+from ....memory_search import called_apart
 from ....native.blas import numpy_blas
 from ....native.machine import kept_code, name_in_cache, rest
 from ....native.object_cache import PLAN, user_cache
@@ -43,12 +46,14 @@ if TYPE_CHECKING:
 __all__ = ["keep_plan", "kept_or_made", "kept_plan", "plan_key"]
 
 # Raised when files of plans have other contents.
-PLAN_FORMAT = 2
+PLAN_FORMAT = 3
 # A plan that takes more room, in bytes, is not kept.
 LARGEST_PLAN = 1 << 22
 # The packages whose functions and classes a file may name.
 KNOWN_PACKAGES = frozenset({__name__.partition(".")[0], "numpy"})
-KNOWN_BUILTINS = frozenset({"bool", "complex", "float", "frozenset", "getattr", "int", "slice"})
+KNOWN_BUILTINS = frozenset(
+    {"Ellipsis", "bool", "complex", "float", "frozenset", "getattr", "int", "slice"}
+)
 KNOWN_FUNCTIONS = frozenset({("_operator", "getitem")})
 # What is pickled by its name.
 PICKLED_BY_NAME = FunctionType, type
@@ -181,7 +186,10 @@ def file_contents(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
     Raises:
         NotKept: it holds what no other process can find again.
     """
-    if parts.called or not all(run.native for run in parts.regions):
+    steps = {name: call for name, call in parts.calls.items() if is_by_steps(call)}
+    by_steps = {id(call.primitive) for call in steps.values()}
+    by_python = [e for e in parts.called if id(e.primitive) not in by_steps]
+    if by_python or not all(run.native for run in parts.regions):
         raise NotKept("a part runs code that is not kept")
     code = parts.code
     if isinstance(code, str) or any(isinstance(value, CodeType) for value in code.co_consts):
@@ -191,9 +199,10 @@ def file_contents(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
     made_anew = {
         name: value_text(value)
         for name, value in parts.scope.items()
-        if name in parts.calls or isinstance(value, EquationRun)
+        if (name in parts.calls and name not in steps) or isinstance(value, EquationRun)
     }
-    scope = {k: v for k, v in (parts.scope | entered_later).items() if k not in base}
+    calls = dict.fromkeys(steps)
+    scope = {k: v for k, v in (parts.scope | entered_later | calls).items() if k not in base}
     file = io.BytesIO()
     Pickler(file, arrays, parts.origins).dump({
         **parts._asdict(),
@@ -201,11 +210,17 @@ def file_contents(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
         "origins": [*short_origins(parts.origins)],
         "scope": scope | made_anew,
         "calls": [*parts.calls],
+        "steps": {name: (call, parts.scope[name] is call) for name, call in steps.items()},
         "made_anew": [*made_anew],
         "segments": parts.segments and (parts.segments[0].key, parts.segments[1]),
         "kernels": parts.kernels and (parts.kernels[0].key, parts.kernels[1]),
     })
     return file.getvalue()
+
+
+def is_by_steps(call: Any) -> bool:
+    """Says whether a call of a plan runs the steps of a loop by plans of machine code."""
+    return hasattr(call, "by_machine_code")
 
 
 def names_of_segments(parts: PlanParts) -> list[str]:
@@ -295,7 +310,10 @@ def plan_of_file(
     scope = Source().scope | state["scope"]
     anew = MadeAnew(make)
     scope |= {name: CalledAnew(anew, name, scope[name]) for name in state.pop("made_anew")}
-    state["calls"] = {name: scope[name] for name in state["calls"]}
+    steps = state.pop("steps")
+    for name, (call, is_whole) in steps.items():
+        scope[name] = call if is_whole else partial(called_apart, call)
+    state["calls"] = {k: steps[k][0] if k in steps else scope[k] for k in state["calls"]}
     for part, enter in (("segments", entered), ("kernels", enter_kernels)):
         if state[part] is not None:
             key, runs = state[part]

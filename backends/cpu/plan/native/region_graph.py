@@ -309,7 +309,12 @@ class RegionGraph:
                 self.labels.append(LabelRead(number, 0, rows.length, equation))
         elif any(x.dtype != dtype for x in nodes):
             raise NotNative(name)
-        return cast(ROWS[name](rows, *nodes, **params), narrow)
+        if name == "var" and 0 in rows.axes:
+            raise NotNative(name)
+        try:
+            return cast(ROWS[name](rows, *nodes, **params), narrow)
+        except NotImplementedError:
+            raise NotNative(name) from None
 
 
 def axes_in(order: Sequence[int], place: Sequence[int | None]) -> Sequence[int] | None:

@@ -7,35 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ....kernels.graph import Expr, ExprGraph, GridAxes, cast, function, select
-from .not_native import NotNative
+from ....kernels.graph import Expr, ExprGraph, cast, function, select
+from ..shared_formulas import SHARED_ROWS, FormulaRows
 
 __all__ = ["ROWS", "GridRows"]
 
-exp, log, maximum, sqrt = map(function, ("exp", "log", "maximum", "sqrt"))
+exp, log, maximum = map(function, ("exp", "log", "maximum"))
 
 
-class GridRows:
-    """The rows of a grid.
+class GridRows(FormulaRows[Expr]):
+    """The rows of a grid of kernels."""
 
-    Attributes:
-        graph: makes nodes.
-        axes: the axes along the rows.
-        length: the number of elements of a row.
-    """
-
-    def __init__(self, graph: ExprGraph, axes: GridAxes, length: int) -> None:
-        self.graph = graph
-        self.axes = axes
-        self.length = length
-
-    def sums(self, x: Expr) -> Expr:
-        """Returns the sums of rows."""
-        return self.graph.fold("add", x, self.axes)
-
-    def means(self, x: Expr) -> Expr:
-        """Returns the means of rows."""
-        return self.sums(x) / self.length
+    graph: ExprGraph
 
     def highest(self, x: Expr) -> Expr:
         """Returns the largest elements of rows; 0 where those are infinite."""
@@ -47,12 +30,6 @@ class GridRows:
         found = self.graph.fold("maximum", x, self.axes)
         highest = select(found.equals(-np.inf), 0.0, found)
         return select(x.equals(highest), 0.0, x - highest)
-
-    def normal(self, x: Expr, eps: float, center: bool) -> tuple[Expr, Expr]:
-        """Returns normalised rows and their factors."""
-        deviations = x - self.means(x) if center else x
-        scale = 1.0 / sqrt(self.means(deviations * deviations) + eps)
-        return deviations * scale, scale
 
     def picked(self, x: Expr, labels: Expr) -> Expr:
         """Returns the elements of rows that labels name."""
@@ -71,31 +48,6 @@ def _log_softmax(rows: GridRows, x: Expr, *, axis: Any) -> Expr:
     return shifted - log(rows.sums(exp(shifted)))
 
 
-def _rows_softmax_grad(rows: GridRows, g: Expr, p: Expr, *, axis: Any) -> Expr:
-    return (g - rows.sums(g * p)) * p
-
-
-def _variances(rows: GridRows, x: Expr, *, axis: Any, keepdims: bool, ddof: float) -> Expr:
-    freedom = rows.length - ddof
-    if freedom <= 0 or 0 in rows.axes:
-        raise NotNative("var")
-    deviations = x - rows.means(x)
-    return rows.sums(deviations * deviations) / freedom
-
-
-def _rows_normalize_grad(rows: GridRows, g: Expr, x: Expr, *, eps: float, center: bool) -> Expr:
-    y, scale = rows.normal(x, eps, center)
-    rest = g - rows.means(g) if center else g
-    return (rest - y * rows.means(g * y)) * scale
-
-
-def _affine_normalize(
-    rows: GridRows, x: Expr, weight: Expr, *bias: Expr, eps: float, center: bool
-) -> Expr:
-    scaled_by_power = rows.normal(x, eps, center)[0] * weight
-    return scaled_by_power + bias[0] if bias else scaled_by_power
-
-
 def _cross_entropy(rows: GridRows, x: Expr, labels: Expr) -> Expr:
     highest = rows.highest(x)
     loss = log(rows.sums(exp(x - highest))) + highest - rows.picked(x, labels)
@@ -110,13 +62,9 @@ def _cross_entropy_grad(rows: GridRows, x: Expr, loss: Expr, g: Expr, labels: Ex
 
 
 ROWS: dict[str, Callable[..., Expr]] = {
-    "affine_normalize": _affine_normalize,
+    **SHARED_ROWS,
     "cross_entropy": _cross_entropy,
     "cross_entropy_grad": _cross_entropy_grad,
     "log_softmax": _log_softmax,
-    "normalize": lambda rows, x, *, eps, center: rows.normal(x, eps, center)[0],
-    "normalize_grad": _rows_normalize_grad,
     "softmax": _softmax,
-    "softmax_grad": _rows_softmax_grad,
-    "var": _variances,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import copysign, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,8 @@ from ....region_functions import LAST_AXIS_FUNCTIONS, REDUCTION_UFUNCS, ROW_FUNC
 from ..codegen.called import as_operand, function_of, ufunc_of
 from ..codegen.operands import constant, is_variable
 from ..codegen.source import Source
+from ..shared_formulas import SHARED_FORMULAS, SHARED_ROWS, FormulaRows
 from ..watched import is_reported, may_make
-from .expansions import ELEMENTWISE_STEPS, ROW_STEPS, BlockRows
 from .region_grid import BlockOutput, RegionGrid, divisor_of
 from .row_sums import column_product, row_product
 from .steps import BlockStep, BlockSteps, BlockValue
@@ -74,9 +74,8 @@ class Blockwise:
 
     def _input(self, variable: VariableLike, given: Operand) -> BlockValue:
         groups, how = self._lying.brought(variable, given)
-        value = BlockValue(
-            self.source.name(variable), groups, variable.type.weak or variable.type.dtype
-        )
+        dtype = variable.type.weak or variable.type.dtype
+        value = BlockValue(self._emit, self.source.name(variable), groups, dtype)
         self._values[variable] = value
         self.shapes.append(how)
         return value
@@ -112,8 +111,7 @@ class Blockwise:
         name, dtype = equation.primitive.name, equation.outputs[0].type.dtype
         plain = all(type(x) is BlockValue for x in operands)
         if plain and dtype.char in SINGLE_AND_DOUBLE and {x.dtype for x in operands} == {dtype}:
-            written = ELEMENTWISE_STEPS.get(name)
-            made = None if written is None else written(self._emit, *operands, **equation.params)
+            made = written(SHARED_FORMULAS.get(name), operands, equation.params)
             if made is not None:
                 return made
         if name == "astype" and plain and not operands[0].weak:
@@ -206,9 +204,7 @@ class Blockwise:
             return None
         if value.dtype.kind != "f" or ufunc == "multiply":
             return self._emit.row_reduction(value, axes, ufunc)
-        if ufunc != "add":
-            return self._emit.row_extremum(value, axes, ufunc)
-        total = self._emit.row_sum(value, axes)
+        total = self._emit.fold(ufunc, value, gone)
         is_mean = equation.primitive.name == "mean"
         return self._emit.ufunc("divide", total, count) if is_mean else total
 
@@ -239,9 +235,12 @@ class Blockwise:
             for i, (x, v) in enumerate(zip(operands, equation.operands))
         ]
         dtype = equation.outputs[0].type.dtype
-        steps = ROW_STEPS.get(name) if dtype.char in SINGLE_AND_DOUBLE else None
-        if steps is not None and {x.dtype for x in whole} == {dtype}:
-            made = steps(BlockRows(self._emit, axes, count), *whole, **params)
+        if dtype.char in SINGLE_AND_DOUBLE and {x.dtype for x in whole} == {dtype}:
+            if name == "softmax":
+                made = self._emit.softmax(whole[0], axes)
+            else:
+                rows: FormulaRows[BlockValue] = FormulaRows(self._emit, groups, count)
+                made = written(SHARED_ROWS.get(name), [rows, *whole], params)
             if made is not None:
                 return made
         return self._by_itself(equation, whole, axes)
@@ -269,6 +268,16 @@ class Blockwise:
         form += last_axes_key(behind + (name == "cross_entropy"), None)
         (out,) = equation.outputs
         return self._emit.made(form, operands, out.type.dtype, self._places[out])
+
+
+def written(
+    formula: Callable[..., Any] | None, operands: Sequence[Any], params: Mapping[str, Any]
+) -> BlockValue | None:
+    """Returns what a formula makes of operands; None without one, or where it has none for them."""
+    try:
+        return None if formula is None else formula(*operands, **params)
+    except NotImplementedError:
+        return None
 
 
 def how_tested(step: BlockStep, operands: Sequence[Any]) -> str:

@@ -31,9 +31,9 @@ def step_effort(step: BlockStep, grid: Grid) -> int:
     """Returns the work of a step over a grid."""
     values = [x for x in (step.made, *step.operands) if type(x) is BlockValue]
     groups = joint_groups(values)
-    if not groups:
-        return 0
     size = prod(grid.shape[g] for g in groups)
+    if not groups or not size:
+        return 0
     width = max([x.dtype.itemsize for x in values if not x.weak], default=4)
     spread = len({x.groups for x in values if x.groups}) > 1
     if step.made is None or step.kind in ONE_PASS or step.form.startswith(MOVING_CALLS):

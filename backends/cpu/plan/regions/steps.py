@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import copysign
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....terms import FormulaTerm
 from ...reductions import reduced_extremum
 from ...where_and_extrema import SIGNED_INTEGERS
 from ..codegen.called import as_operand
-from ..codegen.operands import PYTHON_NUMBERS, constant
+from ..codegen.operands import COMPARISON_SIGNS, PYTHON_NUMBERS, constant
 from ..codegen.source import Source
 from .broadcast_rows import is_outer, is_rowwise, outer, rowwise
 from .grid import Grid, Groups
@@ -35,10 +37,11 @@ __all__ = ["BlockStep", "BlockSteps", "BlockValue", "joint_groups"]
 OUT_BY_NAME = frozenset({"maximum", "minimum"})
 
 
-class BlockValue:
+class BlockValue(FormulaTerm):
     """A value in a block.
 
     Attributes:
+        graph: the steps that it is of.
         text: its name.
         groups: the joined axes of the grid that it has.
         dtype: its dtype; for a weak number its Python type.
@@ -49,9 +52,10 @@ class BlockValue:
             equation's own operands, "apart" if not; empty if it does not have to.
     """
 
-    __slots__ = ("dtype", "groups", "last", "slot", "step", "tested", "text")
+    __slots__ = ("dtype", "graph", "groups", "last", "slot", "step", "tested", "text")
 
-    def __init__(self, text: str, groups: Groups, dtype: Any) -> None:
+    def __init__(self, graph: BlockSteps, text: str, groups: Groups, dtype: Any) -> None:
+        self.graph = graph
         self.text = text
         self.groups = groups
         self.dtype = dtype
@@ -59,6 +63,11 @@ class BlockValue:
         self.slot: int | None = None
         self.last = -1
         self.tested = ""
+
+    @property
+    def axes(self) -> Groups:
+        """The same axes, as formulas name them."""
+        return self.groups
 
     @property
     def weak(self) -> bool:
@@ -104,15 +113,17 @@ class BlockStep:
 
 
 class BlockSteps:
-    """Collects the steps of a region, equal ones once.
+    """Collects the steps of a region, equal ones once: the graph of formulas of block values.
 
     Attributes:
+        lengths: the lengths of the grid's joined axes.
         equation: the equation of the next steps.
         steps: all steps so far.
     """
 
     def __init__(self, grid: Grid, source: Source) -> None:
         self.grid = grid
+        self.lengths = grid.shape
         self.source = source
         self.equation: Any = None
         self.steps: list[BlockStep] = []
@@ -132,9 +143,24 @@ class BlockSteps:
         key = form, tuple(map(_operand_key, operands)), dtype, groups
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = BlockValue("", groups, dtype)
+            found = self._known[key] = BlockValue(self, "", groups, dtype)
             self.steps.append(BlockStep(form, operands, found, self.equation, kind))
         return found
+
+    def op(self, operation: str, *operands: Any) -> BlockValue:
+        """Adds an operation of values and numbers, which a formula writes."""
+        if operation == "select":
+            condition, x, y = operands
+            return self.chosen(condition, x, y, (x if type(x) is BlockValue else y).dtype)
+        if operation not in COMPARISON_SIGNS:
+            return self.ufunc(operation, *operands)
+        dtype = next(x.dtype for x in operands if type(x) is BlockValue)
+        operands = tuple(x if type(x) is BlockValue else as_operand(x, dtype) for x in operands)
+        return self.ufunc(operation, *operands, dtype=np.dtype(bool))
+
+    def limited(self, x: BlockValue, lowest: float, highest: float) -> BlockValue:
+        """Returns x within limits; of two zeros its own."""
+        return self.ufunc("clip", x, lowest, highest)
 
     def ufunc(self, name: str, *operands: Any, dtype: DType | None = None) -> BlockValue:
         """Adds a ufunc of values and numbers, by default in the first value's dtype."""
@@ -199,6 +225,8 @@ class BlockSteps:
 
     def chosen(self, condition: BlockValue, x: Any, y: Any, dtype: DType) -> BlockValue:
         """Returns x where a condition holds and y elsewhere, by the bits."""
+        if type(x) is BlockValue and is_zero(y):
+            return self.masked(condition, x)
         x, y = (v if type(v) is BlockValue else as_operand(v, dtype) for v in (x, y))
         mask, kind = self._mask(condition, dtype), np.dtype(SIGNED_INTEGERS[dtype.itemsize])
         differing = f"np.bitwise_xor({{0}}.view('{kind.name}'), {{1}}.view('{kind.name}'){{out}})"
@@ -224,6 +252,11 @@ class BlockSteps:
 
     # -- sums: over axes of rows, which stay with length 1, and over all of a block
 
+    def fold(self, operation: str, x: BlockValue, axes: Groups) -> BlockValue:
+        """Returns the sums, or the largest or smallest elements, of rows of floats."""
+        along = tuple(sorted(axes))
+        return self.row_sum(x, along) if operation == "add" else self._extremum(x, along, operation)
+
     def row_sum(self, x: BlockValue, axes: Axes) -> BlockValue:
         """Returns the sums of rows; sums of products without the products."""
         left = x.groups - set(axes)
@@ -233,7 +266,8 @@ class BlockSteps:
                 return outside
         pair = _factors(x) if axes == (len(self.grid.shape) - 1,) else None
         if pair is not None:
-            return self.row_dot(*pair, axes)
+            form = f"{self.source.bind(row_dot)}({{0}}, {{1}})"
+            return self.made(form, pair, x.dtype, left)
         function = self.source.bind(row_sum)
         return self.made(f"{function}({{0}}, {axes!r})", [x], x.dtype, left)
 
@@ -263,14 +297,6 @@ class BlockSteps:
                 return self.call(row_product, "", [matrix, vector], dtype=x.dtype, groups=groups)
         return None
 
-    def row_dot(self, x: BlockValue, y: BlockValue, axes: Axes) -> BlockValue:
-        """Returns the sums of the products of rows."""
-        groups = x.groups | y.groups
-        if axes != (len(self.grid.shape) - 1,) or x.groups != groups or y.groups != groups:
-            return self.row_sum(self.ufunc("multiply", x, y), axes)
-        function = self.source.bind(row_dot)
-        return self.made(f"{function}({{0}}, {{1}})", [x, y], x.dtype, groups - set(axes))
-
     def softmax(self, x: BlockValue, axes: Axes) -> BlockValue | None:
         """Returns the softmax of rows; None if they are not the last axis."""
         if axes != (len(self.grid.shape) - 1,) or len(x.groups) != len(self.grid.shape):
@@ -278,7 +304,7 @@ class BlockSteps:
         form = f"{self.source.bind(row_softmax)}({{0}}, {{into}})"
         return self.made(form, [x], x.dtype, kind="apart")
 
-    def row_extremum(self, x: BlockValue, axes: Axes, ufunc: str) -> BlockValue:
+    def _extremum(self, x: BlockValue, axes: Axes, ufunc: str) -> BlockValue:
         """Returns the largest or smallest elements of rows."""
         form = f"{self.source.bind(reduced_extremum)}(np.{ufunc}, {{0}}, {axes!r}, True)"
         return self.made(form, [x], x.dtype, x.groups - set(axes))
@@ -336,6 +362,12 @@ def _factors(x: BlockValue) -> tuple[BlockValue, BlockValue] | None:
     ):
         return None
     return pair
+
+
+def is_zero(x: Any) -> bool:
+    """Says whether an operand is Python's number 0, with the sign of all its bits 0."""
+    number = None if type(x) is BlockValue else constant(x)
+    return type(number) in (int, float) and number == 0 and copysign(1.0, number) > 0
 
 
 def _operand_key(x: Any) -> Any:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["behind_last_mean", "means_begun", "means_beside"]
 
 # The primitives that send a mean on its way, and that wait for it and take what stands for it.
-BEGINNING, WAITING = "begin_mean", "end_mean"
+SENDING, WAITING = "begin_mean", "end_mean"
 # Operations of many small blocks. Products have one for each multiprocessor: where a mean has some
 # of those, the last blocks come after all others. On an H200 products beside a mean took a third
 # longer, and these a tenth.
@@ -63,6 +63,6 @@ def means_beside(program: ProgramLike) -> ProgramLike:
         if begun is not None and equation.primitive.name in LOSING_LITTLE:
             places[begun], begun = i - 0.5, None
         elif equation.exchanges():  # type: ignore[attr-defined]
-            begun = i if equation.primitive.name == BEGINNING else None
+            begun = i if equation.primitive.name == SENDING else None
     order = sorted(range(len(equations)), key=places.__getitem__)
     return program.with_equations([equations[i] for i in order])  # type: ignore[attr-defined, no-any-return]

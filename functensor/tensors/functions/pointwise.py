@@ -206,7 +206,7 @@ def mvlgamma(input: Array, p: int) -> Any:
 # -- functions of two
 
 
-def either(name: str, test: str, doc: str) -> Callable[[Any, Any], Any]:
+def first_where(name: str, test: str, doc: str) -> Callable[[Any, Any], Any]:
     """Returns the function of two tensors that gives the first where a test holds, or no second.
 
     The gradient is that of the one that is given, the first of two that are equal, as in PyTorch.
@@ -228,8 +228,8 @@ bitwise_xor = binary("bitwise_xor", "the bits that just one has")
 copysign = binary("copysign", "the elements with the signs of others")
 eq = binary("eq", "whether elements are equal", "equal")
 float_power = binary("float_power", "powers, in double precision")
-fmax = either("fmax", "greater_equal", "the greater elements; of NaN and a number the number")
-fmin = either("fmin", "less_equal", "the smaller elements; of NaN and a number the number")
+fmax = first_where("fmax", "greater_equal", "the greater elements; of NaN and a number the number")
+fmin = first_where("fmin", "less_equal", "the smaller elements; of NaN and a number the number")
 gcd = binary("gcd", "greatest common divisors")
 ge = greater_equal = binary("ge", "whether elements are greater or equal", "greater_equal")
 gt = greater = binary("gt", "whether elements are greater", "greater")

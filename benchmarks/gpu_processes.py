@@ -8,7 +8,8 @@ all processes, and what each link carries.
 
 With ``--spread GIB`` parameters of so many GiB are trained with Adam, of which each GPU has the
 whole state, and with the state, gradients and parameters spread over all (`sharded`, stages 1 to
-3). A cell has the milliseconds of a step and the GiB that one GPU's memory holds.
+3, and 3 where each layer gathers its own parameters). A cell has the milliseconds of a step and the
+GiB that one GPU's memory holds.
 """
 
 # mypy: disable-error-code="import-not-found, import-untyped, no-untyped-call"
@@ -114,7 +115,7 @@ def torch_step(problem: Problem, dtype: str) -> tuple[Step, Step]:
 
 PEERS = {"functensor": functensor_step, "torch": torch_step}
 # The names of optimizers that are whole, and spread.
-STAGES = ("whole", "stage 1", "stage 2", "stage 3")
+STAGES = ("whole", "stage 1", "stage 2", "stage 3", "stage 3 by layers")
 
 
 def measured(peer: str, workload: str, steps: int) -> tuple[float, float]:
@@ -171,7 +172,8 @@ def spread_step(stage: int, gib: float) -> tuple[Step, Step]:
     """Returns a step of Adam on a deep network, spread over GPUs, and what waits for it.
 
     Args:
-        stage: 0 for an optimizer that each process has whole, else that of `sharded`.
+        stage: 0 for an optimizer that each process has whole, 4 for stage 3 of `sharded` where each
+            layer gathers its parameters when it needs them, else the stage.
         gib: how large the parameters are.
     """
     import cupy
@@ -179,24 +181,29 @@ def spread_step(stage: int, gib: float) -> tuple[Step, Step]:
     import functensor as ft
 
     info = ft.distributed.initialize(device="cuda")
-    keys = ft.random.split(ft.random.key(0), max(1, round(gib * 2**30 / (4 * WIDTH**2))))
+    optimizer: Any = ft.optim.adam(LEARNING_RATE)
+    if stage:
+        optimizer = ft.distributed.sharded(optimizer, stage=min(stage, 3), gathers=stage != 4)
     scale = WIDTH**-0.5
-    params: Any = [
-        scale * ft.random.normal(ft.to_device(key, info.device), (WIDTH, WIDTH), dtype="float32")
-        for key in keys
-    ]
-    x = ft.to_device(np.ones((128, WIDTH), "float32"), info.device)
+
+    def layer(w: Any, y: Any) -> Any:
+        return ft.numpy.tanh(y @ (ft.distributed.gather(w) if stage == 4 else w))
+
+    if stage == 4:
+        layer = ft.checkpoint(layer)
 
     def loss(params: Any, x: Any) -> Any:
         y = x
         for w in params:
-            y = ft.numpy.tanh(y @ w)
+            y = layer(w, y)
         return ft.numpy.mean((y - x) ** 2)
 
-    optimizer: Any = ft.optim.adam(LEARNING_RATE)
-    if stage:
-        optimizer = ft.distributed.sharded(optimizer, stage=stage)
-        params = optimizer.shard(params) if stage == 3 else params
+    params: Any = []
+    for key in ft.random.split(ft.random.key(0), max(1, round(gib * 2**30 / (4 * WIDTH**2)))):
+        there = ft.to_device(key, info.device)
+        w = scale * ft.random.normal(there, (WIDTH, WIDTH), dtype="float32")
+        params.append(optimizer.shard(w) if stage > 2 else w)
+    x = ft.to_device(np.ones((128, WIDTH), "float32"), info.device)
     stepped = ft.jit(ft.distributed.data_parallel(optimizer.minimize(loss)), donate_argnums=(0, 1))
     held = [params, optimizer.init(params)]
     del params

@@ -44,8 +44,9 @@ def data_parallel(
         axis: over which of its axes means are taken, one name or several.
         accumulate: into how many parts batches are cut, which are gone through one after the other
             before gradients are averaged. Arrays among the arguments that are not differentiated
-            are cut along their first axes. A random key is split: each part has its own. What a
-            function closes over is not cut. Extras are those of the last part.
+            are cut along their first axes. A random key, known by ``uint64`` and the shape
+            ``(2,)``, is split: each part has its own. What a function closes over is not cut.
+            Extras are those of the last part.
         bucket_megabytes: how large a bucket is, in units of 1,048,576 bytes.
 
     Returns:
@@ -54,7 +55,8 @@ def data_parallel(
     Raises:
         TypeError: ``accumulate`` is no whole number, or ``bucket_megabytes`` no number.
         ValueError: one of them is out of its range, a batch cannot be cut, or is no argument, or
-            gradients are those of single examples of a `vmap`.
+            gradients are those of single examples of a `vmap`; or beside a batch of two examples
+            there is an array that may be a key or numbers of the batch.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> optimizer = ft.optim.sgd(0.1)

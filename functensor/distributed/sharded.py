@@ -54,7 +54,7 @@ class ShardedOptimizer(Optimizer[Any]):
         stage: what is spread: 1 states, 2 gradients too, 3 parameters too.
     """
 
-    __slots__ = ("_bytes", "_gathers", "_max_norm", "_names", "inner", "stage")
+    __slots__ = ("_bytes", "_gathers", "_max_norm", "_megabytes", "_names", "inner", "stage")
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ShardedOptimizer(Optimizer[Any]):
         stage: int,
         max_norm: Any,
         gathers: bool,
-        bucket_bytes: int,
+        bucket_megabytes: float,
     ) -> None:
         super().__init__(inner.name, self._init, self._update, reach="tree")
         self.inner = inner
@@ -71,7 +71,8 @@ class ShardedOptimizer(Optimizer[Any]):
         self._names = names
         self._max_norm = max_norm
         self._gathers = gathers
-        self._bytes = bucket_bytes
+        self._megabytes = bucket_megabytes
+        self._bytes = bucket_bytes("sharded", bucket_megabytes)
 
     def shard(self, params: Any) -> Any:
         """Returns a tree with a `Shard` in the place of each array; shards stay as they are."""
@@ -79,7 +80,7 @@ class ShardedOptimizer(Optimizer[Any]):
 
     def gather(self, values: Any) -> Any:
         """Returns a tree of parameters, or a state, with whole arrays; all processes call it."""
-        return gather(values, self._names)
+        return gather(values, self._names, bucket_megabytes=self._megabytes)
 
     def _init(self, params: Any) -> Any:
         axes = axes_of_now(self._names)
@@ -108,7 +109,7 @@ class ShardedOptimizer(Optimizer[Any]):
         new = [replace(x, part=part) for x, part in zip(old, tree.leaves(parts), strict=True)]
         if self.stage == 3 and any(map(is_shard, tree.leaves(params, is_leaf=is_shard))):
             return treedef.unflatten(new), after
-        wholes = join([x.part for x in new], [x.shape for x in new], axes)
+        wholes = join([x.part for x in new], [x.shape for x in new], axes, self._bytes)
         return treedef.unflatten(wholes), after
 
     def minimize(self, loss: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
@@ -202,7 +203,8 @@ def sharded(
         gathers: at stage 3, whether a step gathers all parameters before it calls the loss. With
             False the loss is given shards, and calls `gather` for those that it needs, layer by
             layer. Within `functensor.checkpoint` they are gathered anew on the way back.
-        bucket_megabytes: as for `data_parallel`.
+        bucket_megabytes: as for `data_parallel`; gradients and gathered parameters go in buckets
+            of this size.
 
     Returns:
         An `Optimizer` whose ``minimize`` makes steps of all processes, alone or within
@@ -238,8 +240,7 @@ def sharded(
             ValueError, f"sharded: {optimizer.name} {REASONS[optimizer.reach]}", fix=fix
         )
     names = axis if isinstance(axis, tuple) else (axis,)
-    size = bucket_bytes("sharded", bucket_megabytes)
-    return ShardedOptimizer(optimizer, names, stage, max_norm, gathers, size)
+    return ShardedOptimizer(optimizer, names, stage, max_norm, gathers, bucket_megabytes)
 
 
 def _without_shards(values: Any) -> Any:

@@ -19,6 +19,7 @@ from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import slot
 from ..primitives.gradient_buckets import shard_length
+from .data_parallel import bucket_bytes
 from .mesh import all_along, axes_by_name
 
 __all__ = [
@@ -95,14 +96,24 @@ def own_part(x: Any, axes: Sequence[Any]) -> Any:
     return ops.pad(part, ((0, missing),)) if missing else part
 
 
-def join(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]], axes: tuple[Any, ...]) -> Any:
-    """Returns whole arrays of parts, which go together by their dtypes."""
+def join(
+    parts: Sequence[Any],
+    shapes: Sequence[tuple[int, ...]],
+    axes: tuple[Any, ...],
+    bucket: int,
+) -> Any:
+    """Returns whole arrays of parts, of which those of one dtype go together in buckets.
+
+    An array that fills a bucket goes alone, and is copied nowhere.
+
+    Args:
+        parts, shapes: the parts, and the shapes of the whole arrays.
+        axes: of processes.
+        bucket: how many bytes whole arrays of a bucket have.
+    """
     count = prod(axis.size for axis in axes)
     out: list[Any] = [None] * len(parts)
-    groups: dict[Any, list[int]] = {}
-    for i, part in enumerate(parts):
-        groups.setdefault(shape_dtype(part).dtype, []).append(i)
-    for members in groups.values():
+    for members in _buckets(parts, bucket / count):
         own = [parts[i] for i in members]
         row = ops.concatenate(own, axis=0) if len(own) > 1 else own[0]
         rows = ops.all_gather(row, axis_name=axes, axis=0, size=count)
@@ -110,10 +121,33 @@ def join(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]], axes: tuple[An
         for i in members:
             length = shape_of(parts[i])[0]
             start, end = end, end + length
-            flat = ops.reshape(rows[:, start:end], (count * length,))
+            mine = rows if len(own) == 1 else rows[:, start:end]
+            flat = ops.reshape(mine, (count * length,))
             size = prod(shapes[i])
             out[i] = ops.reshape(flat if size == count * length else flat[:size], shapes[i])
     return out
+
+
+def _buckets(parts: Sequence[Any], most: float) -> list[list[int]]:
+    """Returns the places of parts that go together, of at most so many bytes or alone.
+
+    >>> import functensor.numpy as np
+    >>> _buckets([np.zeros(2), np.zeros(3), np.zeros(9), np.zeros(1)], 40)
+    [[0, 1], [2], [3]]
+    """
+    done: list[list[int]] = []
+    filling: dict[Any, list[int]] = {}
+    held: dict[Any, int] = {}
+    for i, part in enumerate(parts):
+        dtype = shape_dtype(part).dtype
+        size = shape_of(part)[0] * dtype.itemsize
+        if dtype in filling and held[dtype] + size > most:
+            done.append(filling.pop(dtype))
+        if dtype not in filling:
+            filling[dtype], held[dtype] = [], 0
+        filling[dtype].append(i)
+        held[dtype] += size
+    return [*done, *filling.values()]
 
 
 def shard_tree(values: Any, axes: tuple[Any, ...]) -> Any:
@@ -128,7 +162,7 @@ def shard_tree(values: Any, axes: tuple[Any, ...]) -> Any:
     return tree.map(cut, values, is_leaf=is_shard)
 
 
-def gather(values: Any, axis: Any = "data") -> Any:
+def gather(values: Any, axis: Any = "data", *, bucket_megabytes: float = 25.0) -> Any:
     """Returns a tree with whole arrays in the place of its shards.
 
     All processes call it. The gradient of a whole array goes back as each process's part of the
@@ -137,9 +171,13 @@ def gather(values: Any, axis: Any = "data") -> Any:
     Args:
         values: a tree with shards, such as `sharded` makes.
         axis: the axis of processes along which it was cut, a name or a tuple of several.
+        bucket_megabytes: arrays go together in buckets of so many units of 1,048,576 bytes; a
+            larger one goes alone.
 
     Raises:
-        ValueError: it was cut along another axis, or for another number of processes.
+        TypeError: ``bucket_megabytes`` is no number.
+        ValueError: it was cut along another axis, or for another number of processes, or
+            ``bucket_megabytes`` is negative or infinite.
 
     >>> import functensor as ft, functensor.numpy as np
     >>> optimizer = ft.distributed.sharded(ft.optim.sgd(0.1), stage=3)
@@ -147,6 +185,7 @@ def gather(values: Any, axis: Any = "data") -> Any:
     >>> ft.distributed.gather(shards)["w"].shape
     (2, 2)
     """
+    bucket = bucket_bytes("gather", bucket_megabytes)
     axes = axes_of_now(axis if isinstance(axis, tuple) else (axis,))
     leaves, treedef = tree.flatten(values, is_leaf=is_shard)
     places = [i for i, leaf in enumerate(leaves) if is_shard(leaf)]
@@ -162,7 +201,8 @@ def gather(values: Any, axis: Any = "data") -> Any:
                 "another number of processes is to read",
                 number=None,
             )
-    wholes = join([leaves[i].part for i in places], [leaves[i].shape for i in places], axes)
+    parts, shapes = [leaves[i].part for i in places], [leaves[i].shape for i in places]
+    wholes = join(parts, shapes, axes, bucket)
     for i, whole in zip(places, wholes, strict=True):
         leaves[i] = whole
     return treedef.unflatten(leaves)

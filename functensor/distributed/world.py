@@ -69,7 +69,8 @@ def initialize(comm: Any = None, *, device: str | None = None) -> World:
         MissingExtraError: a launcher started several processes and mpi4py is not installed, or
             processes have GPUs and NCCL is not installed.
         RuntimeError: MPI knows of another number of processes than the launcher; two processes
-            would share a GPU; or the call is not the first and asks for something else.
+            would share a GPU; some processes have a GPU, and others none or ask for the CPU; or the
+            call is not the first and asks for something else.
         DistributedError: another process has not called it in time, or failed in it.
 
     >>> import functensor as ft
@@ -96,7 +97,7 @@ def _found_world(comm: Any, device: str | None) -> World:
     count, launcher = launched_processes()
     if comm is None:
         if count == 1 and sys.modules.get("mpi4py.MPI") is None:
-            return World(device=_own_device(None, device))
+            return World(device=_own_device(None, None, device))
         try:
             comm = extra("mpi4py.MPI", "mpi").COMM_WORLD
         except (MissingExtraError, RuntimeError) as error:
@@ -115,7 +116,7 @@ def _found_world(comm: Any, device: str | None) -> World:
                 )
             )
     if comm.size == 1:
-        return World(device=_own_device(None, device))
+        return World(device=_own_device(None, None, device))
     # MPI makes communicators by calls that block, and waits for all at its end.
     atexit.register(end_at_once)
     roll_call(comm, range(comm.size), "call of distributed.initialize")
@@ -124,7 +125,7 @@ def _found_world(comm: Any, device: str | None) -> World:
     comm = comm.Dup()
     begin_news(comm)
     local = comm.Split_type(extra("mpi4py.MPI", "mpi").COMM_TYPE_SHARED, comm.rank)
-    own = _own_device(local, device)
+    own = _own_device(comm, local, device)
     return World(
         comm.rank,
         comm.size,
@@ -136,13 +137,13 @@ def _found_world(comm: Any, device: str | None) -> World:
     )
 
 
-def _own_device(local: Any, device: str | None) -> str:
-    """Returns the device of this process, given the communicator of those on its host."""
-    if device == "cpu":
+def _own_device(comm: Any, local: Any, device: str | None) -> str:
+    """Returns the device of this process, given the communicators of all and of its host."""
+    if comm is None and device == "cpu":
         return "cpu"
-    from .gpu_choice import own_gpu  # CuPy is looked for where it is wanted
+    from .gpu_choice import own_device  # CuPy is looked for where it is wanted
 
-    return own_gpu(local, device is not None)
+    return own_device(comm, local, device)
 
 
 def world() -> World:

@@ -197,6 +197,38 @@ def trapezoid(
     return ops.sum(ops.multiply(height, dx), axis=axis)
 
 
+def _on_line(x: Array, x0: Array, x1: Array, f0: Array, f1: Array) -> Array:
+    """Returns values on the lines through two points each, infinities as NumPy's ``interp`` does.
+
+    Args:
+        x: where: from x0 to x1.
+        x0, x1: the coordinates of the points.
+        f0, f1: the values there; all are real.
+    """
+    # Points at one place make a jump, whose slope must not be divided by zero.
+    jump = ops.equal(x0, x1)
+    at_start, at_end = ops.equal(x, x0), ops.greater_equal(x, x1)
+    slope = ops.stop_gradient(_slope(x0, x1, f0, f1, jump))
+    ends = (x0, f0), (x1, f1)
+    lines = [ops.add(ops.multiply(slope, ops.subtract(x, at)), f) for at, f in ends]
+    no_start, no_end = map(ops.isnan, lines)
+    by_end = ops.logical_or(at_end, ops.logical_and(no_start, ops.logical_not(at_start)))
+    flat = ops.logical_and(ops.equal(f0, f1), ops.equal(x, x))
+    no_line = ops.logical_or(jump, ops.logical_and(no_end, ops.logical_or(at_end, flat)))
+    alone = ops.where(by_end, ops.logical_and(no_line, ops.equal(x, x)), no_start)
+    # What is not used is left out before it is computed, so that derivatives are no NaN.
+    near, value = ops.where(by_end, x1, x0), ops.where(by_end, f1, f0)
+    way = ops.where(alone, 0, ops.subtract(x, near))
+    slope = _slope(x0, x1, f0, f1, ops.logical_or(alone, jump))
+    return ops.add(ops.multiply(slope, way), value)
+
+
+def _slope(x0: Array, x1: Array, f0: Array, f1: Array, without: Array) -> Array:
+    """Returns the slopes of lines through two points, 0 of those that are to go without."""
+    width = ops.where(without, 1, ops.subtract(x1, x0))
+    return ops.divide(ops.where(without, 0, ops.subtract(f1, f0)), width)
+
+
 @ops.add_function
 def interp(
     x: ArrayLike,
@@ -250,26 +282,22 @@ def interp(
         fp = ops.concatenate((fp[last], fp, fp[first]))
         left = right = None
     length = xp.shape[0]
+    below, above = ops.less(x, xp[0]), ops.greater(x, xp[-1])
     if length == 1:
         inside = ops.broadcast_to(fp[0], x.shape)
     else:
         end = ops.clip(searchsorted(xp, x, "right"), 1, length - 1)
         start = ops.subtract(end, 1)
+        # Beyond the points nothing is to be computed, of which infinity would make NaN.
         x0, x1, f0, f1 = (ops.take(v, i) for v in (xp, fp) for i in (start, end))
-        width = ops.subtract(x1, x0)
-        # Points at one place make a jump, whose slope must not be divided by zero.
-        jump = ops.equal(width, 0)
-        share, rise = ops.divide(ops.subtract(x, x0), ops.where(jump, 1, width)), f1 - f0
-        line = ops.add(f0, ops.multiply(share, rise))
-        # Lines from or to infinity are infinite, but for a point's own value.
-        other = ops.subtract(f1, ops.multiply(ops.subtract(1, share), rise))
-        flat = ops.logical_and(ops.equal(f0, f1), ops.equal(x, x))
-        known = ops.logical_or(ops.equal(x, x0), flat)
-        other = ops.where(ops.equal(x, x1), f1, ops.where(known, f0, other))
-        line = ops.where(ops.isnan(line), other, line)
-        inside = ops.where(jump, f1, line)
-    out = ops.where(ops.less(x, xp[0]), fp[0] if left is None else left, inside)
-    return ops.where(ops.greater(x, xp[-1]), fp[-1] if right is None else right, out)
+        place = ops.where(ops.logical_or(below, above), x0, x)
+        if f0.dtype.kind == "c":
+            parts = [_on_line(place, x0, x1, part(f0), part(f1)) for part in (ops.real, ops.imag)]
+            inside = ops.where(ops.isnan(x), np.nan, ops.complex_of_parts(*parts))
+        else:
+            inside = _on_line(place, x0, x1, f0, f1)
+    out = ops.where(below, fp[0] if left is None else left, inside)
+    return ops.where(above, fp[-1] if right is None else right, out)
 
 
 @ops.add_function

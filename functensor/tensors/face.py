@@ -26,8 +26,9 @@ from ..transforms.tensor_entrance import entrance
 from .device_names import device, named_device
 from .functions.naming import copied
 from .grad_mode import mode
-from .tape import TapeTrace, may_be_too_wide, without_widening
+from .tape import TapeTrace
 from .tensor import Tensor
+from .widening import may_be_too_wide, without_widening
 
 __all__ = ["TracedTensor"]
 

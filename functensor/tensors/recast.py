@@ -51,8 +51,7 @@ class Part(Recast):
         out = TAPE.wrap(buffer[()], None)
         if mode.enabled and (x.node is not None or (tensor and value.node is not None)):
             real, imag = (value, ops.imag(x)) if self.name == "real" else (ops.real(x), value)
-            # The sum is not exact beside infinity; its rules do not ask for the value.
-            out.node = ops.add(real, ops.multiply(imag, 1j)).node
+            out.node = ops.complex_of_parts(real, imag).node
         return out
 
 

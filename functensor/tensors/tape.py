@@ -21,7 +21,7 @@ from ..primitives.core.errors import BackwardError, TracerConversionError, failu
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call
 from ..primitives.core.registry import registry as ops
-from ..primitives.core.shape_dtype import INEXACT, result_type
+from ..primitives.core.shape_dtype import INEXACT
 from ..primitives.core.trace import RAW, base_trace, new, slot, under
 from ..traces.device_scalars import watch_scalars
 from ..traces.reverse import (
@@ -30,15 +30,17 @@ from ..traces.reverse import (
     Node,
     ReverseTrace,
     joint_node,
+    make_node,
     maker_of,
     next_number,
     projection_node,
 )
 from ..traces.stand_ins import StandIn
 from ..transforms.tensor_entrance import entrance
-from .default_dtypes import TENSOR_DTYPES
+from .flat_steps import FLAT_STEPS
 from .grad_mode import mode, no_grad
 from .leaf_means import averaged_backward
+from .widening import may_be_too_wide, without_widening
 
 if TYPE_CHECKING:
     from ..backends.annotations import Buffer
@@ -234,81 +236,6 @@ def add_totals(totals: Sequence[tuple[Receiver, Any]]) -> None:
         receiver.end_pass()
 
 
-# The kinds of dtypes, the later ones wider; a mask or a condition is of the first.
-KIND_ORDER = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
-# One kind for each place in that order.
-ORDERED_KINDS = "bifc"
-
-
-def without_widening(
-    primitive: Primitive,
-    values: list[Any],
-    wide: np.dtype[Any],
-    cast: Callable[[Any, np.dtype[Any]], Any] = lambda v, dtype: v.astype(dtype),
-) -> list[Any] | None:
-    """Returns operands in the dtype in which PyTorch computes, where NumPy's is another.
-
-    Integers do not widen floats, nor do numbers of Python and tensors without axes, unless they
-    are of a wider kind; integers become the default dtype of floats where the result is no integer.
-
-    Returns:
-        The operands, or None where NumPy's result is PyTorch's too.
-    """
-    met: list[list[Any]] = [[], [], []]
-    conditions = 1 if primitive.name == "where" else 0
-    for v in values[conditions:]:
-        dtype = getattr(v, "dtype", None)
-        met[2 if dtype is None else 0 if v.ndim else 1].append(
-            np.dtype(type(v)) if dtype is None else dtype
-        )
-    if not (met[0] or met[1]) or (wide.kind in "iu" and primitive.family != "elementwise"):
-        # Rules compute with numbers, which keep all digits; indices have dtypes of their own.
-        return None
-    kind = -1
-    some: list[Any] = []
-    for dtypes in met:
-        most = max([KIND_ORDER[d.kind] for d in dtypes], default=-1)
-        if most > kind:
-            kind = most
-            # Floats beside complex numbers decide on their precision.
-            known = [d for d in dtypes if KIND_ORDER[d.kind] >= min(most, 2)]
-            some = known
-            if dtypes is met[1] and most == 3 and any(KIND_ORDER[d.kind] == 2 for d in met[0]):
-                # A complex tensor without axes is as precise as the floats beside it.
-                doubles = any(d.char == "d" for d in met[0])
-                some = [np.dtype(np.complex128 if doubles else np.complex64)]
-            if dtypes is met[2]:
-                some = [TENSOR_DTYPES.get(ORDERED_KINDS[most], known[0])]
-            if dtypes is met[2] and met[0] + met[1] and most == 3:
-                # A complex number beside doubles is double.
-                doubles = any(d.char in "dD" for d in met[0] + met[1])
-                some = [np.dtype(np.complex128) if doubles else TENSOR_DTYPES["c"]]
-    wanted = result_type(*some)
-    if KIND_ORDER[wanted.kind] < KIND_ORDER[wide.kind]:
-        wanted = TENSOR_DTYPES.get(ORDERED_KINDS[KIND_ORDER[wide.kind]], wanted)
-    floating = any(KIND_ORDER[d.kind] >= 2 for d in met[0] + met[1])
-    if wanted == wide or (wanted.itemsize >= wide.itemsize and floating):
-        return None
-
-    def narrowed(v: Any) -> Any:
-        if not hasattr(v, "dtype"):
-            return wanted.type(v)
-        return v if v.dtype == wanted else cast(v, wanted)
-
-    return [*values[:conditions], *map(narrowed, values[conditions:])]
-
-
-def may_be_too_wide(char: str, values: Sequence[Any]) -> bool:
-    """Says whether PyTorch may have a narrower dtype for a result than NumPy."""
-    if char == "f" and len(values) > 1:
-        # Numbers of Python have no size.
-        for v in values:  # noqa: SIM110  # a generator takes twice the time
-            if getattr(v, "itemsize", 4) == 2:
-                return True
-        return False
-    return char in "dDlehib"
-
-
 class TapeTrace(ReverseTrace):
     """Processes primitives that meet a tensor, whenever no transformation runs.
 
@@ -373,7 +300,11 @@ class TapeTrace(ReverseTrace):
         out.node = None
         if mask and mode.enabled:
             keep = primitive.keepers[mask]
-            if keep is not None and ans.dtype.kind in INEXACT:
+            if keep is None:
+                step = FLAT_STEPS.get(primitive.name)
+                if step is not None and ans.dtype.kind in INEXACT:
+                    out.node = make_node(step, tuple(parents), (), params, ans)
+            elif ans.dtype.kind in INEXACT:
                 # `make_node` is written out, as in reverse mode: a call costs 3 to 5 %.
                 out.node = node = new(Node)
                 node.primitive = primitive

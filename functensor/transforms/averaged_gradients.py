@@ -131,8 +131,18 @@ def cut_calls(selection: Selection, count: int) -> list[Selection]:
             "differentiated takes no array beside those that it is differentiated by",
             fix="give the loss its batch as an argument: loss(params, x, y)",
         )
+    keys = [has_axes and _is_like_a_key(leaf) for leaf, has_axes in zip(leaves, cut)]
+    batches = [x for x, has_axes, key in zip(leaves, cut, keys) if has_axes and not key]
+    if any(keys) and any(shape_of(x)[0] == 2 for x in batches):
+        raise failure(
+            ValueError,
+            f"data_parallel: accumulate={count} cannot tell whether uint64[2] beside a batch of "
+            "two examples is a random key or a number of each",
+            fix="numbers.astype('int64'); or random.split(key, 2), a key of each example",
+        )
     pieces = [
-        _pieces(leaf, count) if has_axes else [leaf] * count for leaf, has_axes in zip(leaves, cut)
+        _split_key(leaf, count) if key else _pieces(leaf, count) if has_axes else [leaf] * count
+        for leaf, has_axes, key in zip(leaves, cut, keys)
     ]
     made = []
     for by_place, by_name in map(treedef.unflatten, zip(*pieces, strict=True)):
@@ -143,14 +153,22 @@ def cut_calls(selection: Selection, count: int) -> list[Selection]:
     return made
 
 
-def _pieces(leaf: Any, count: int) -> list[Any]:
-    """Returns the parts of an array of a batch; of a random key, keys that it is split into."""
+def _is_like_a_key(leaf: Any) -> bool:
+    """Says whether an array has a random key's shape and dtype; nothing else tells one."""
     known = shape_dtype(leaf)
-    if known.shape == (2,) and known.dtype == np.uint64:
-        params = {"shape": (count, 2), "bits": 64, "stream": SPLIT}
-        keys = random_keys.bind((leaf, 0), params)
-        return [keys[i] for i in range(count)]
-    length = known.shape[0]
+    return known.shape == (2,) and known.dtype == np.uint64
+
+
+def _split_key(key: Any, count: int) -> list[Any]:
+    """Returns the keys that a random key is split into."""
+    params = {"shape": (count, 2), "bits": 64, "stream": SPLIT}
+    keys = random_keys.bind((key, 0), params)
+    return [keys[i] for i in range(count)]
+
+
+def _pieces(leaf: Any, count: int) -> list[Any]:
+    """Returns the parts of an array of a batch."""
+    length = shape_of(leaf)[0]
     if length % count:
         raise failure(
             ValueError,

@@ -10,11 +10,14 @@ from ...backends.annotations import ArrayModule, Buffer, DType, DTypeLike
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.families import elementwise, unary
+from ..core.families import binary, elementwise, unary
 from ..core.shape_dtype import INEXACT, finfo, number_dtype
 from ..core.test_samples import POSITIVE
 
-__all__ = ["angle", "astype", "cast", "complex_of", "conj", "imag", "is_complex", "real", "real_of"]
+__all__ = [
+    "angle", "astype", "cast", "complex_of", "complex_of_parts", "conj", "imag", "is_complex",
+    "real", "real_of",
+]  # fmt: skip
 
 # fmt: off - a rule stands beside its name, as in a table.
 
@@ -93,6 +96,23 @@ conj = unary(
     "conj", lambda g: ops.conj(g),
     compute=lambda xp, x: xp.conjugate(x) if is_complex(x) else xp.asarray(x)[()], dtypes="fdD",
     doc="Returns the complex conjugate.", example="np.conj([1 + 2j, 3]) -> [(1-2j), (3-0j)]",
+)
+
+
+def _compute_complex_of_parts(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
+    dtype: Any = xp.result_type(x, y)
+    x, y = xp.broadcast_arrays(x, y)
+    out = xp.empty(x.shape, complex_of(dtype))
+    out.real, out.imag = x, y
+    return out[()]
+
+
+# A product with 1j makes NaN of infinity, and 0 of -0.
+complex_of_parts = binary(
+    "complex_of_parts", lambda g: g, lambda g: g * 1j,
+    compute=_compute_complex_of_parts,
+    reference=lambda x, y: np.asarray(x) + 1j * np.asarray(y),
+    doc="Returns the complex numbers of real parts x and imaginary parts y.",
 )
 
 

@@ -1,13 +1,11 @@
 """One launch for many leaves, without a GPU: what is grouped, and what the kernels compute."""
 
-from typing import NamedTuple
-
 import ml_dtypes
 import numpy as np
 import pytest
 from support import nvrtc, one_thread
 from support.gpu_functions import normal
-from support.gpu_programs import fused, plan_of
+from support.gpu_programs import Processes, fused, plan_of
 from support.leaf_kernels import Launcher, buffer
 from support.long_forms import only_long, with_slow
 
@@ -96,12 +94,6 @@ def test_regions_that_need_each_other_are_not_grouped():
 
     plan = plan_of(fused(crossed, x, x, x))
     assert groups_of(plan) == [2]
-
-
-class Processes(NamedTuple):
-    """Stands for an axis of processes, of which a plan is made alone."""
-
-    size: int
 
 
 def test_leaves_of_earlier_means_are_updated_before_the_last_one_is_waited_for():

@@ -166,6 +166,18 @@ def check_layers_that_are_gathered_one_by_one():
     assert_close(spread.gather(params), whole, 2e-5)
 
 
+def check_arrays_are_gathered_in_buckets_or_alone():
+    shards = sharded(optim.adam(0.05), stage=3).shard(parameters())
+    # Of float32 there is one; of float64 parts of 72, 0, 8 and 48 bytes, in this order.
+    for count, nbytes in ((2, 2**20), (3, 4 * 75), (5, 0)):
+        seen = []
+        hook = ft.hooks.FnHook(forward=lambda op, inputs, output, seen=seen: seen.append(op))
+        with ft.hooks.use(hook, match="all_gather"):
+            whole = ft.distributed.gather(shards, bucket_megabytes=nbytes / 2**20)
+        assert len(seen) == count
+        assert_close(whole, parameters(), 0)
+
+
 def check_updates_take_mean_gradients():
     alone, spread = optim.adam(0.05), sharded(optim.adam(0.05))
     grads = ft.grad(loss)(parameters(), X, Y)

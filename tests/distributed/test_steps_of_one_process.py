@@ -27,6 +27,20 @@ def test_each_part_of_a_batch_has_a_key_of_its_own(count, wrap):
     np.testing.assert_allclose(step(W, X, key=np.asarray(key)), wanted, rtol=1e-12)
 
 
+def test_what_may_be_a_key_or_two_numbers_is_refused():
+    numbers = np.array([3, 5], np.uint64)
+    step = data_parallel(ft.grad(lambda w, x, n: fnp.sum(w) * fnp.sum(x[:, 0] * n)), accumulate=2)
+    with pytest.raises(ValueError, match=r"whether uint64\[2\] beside a batch of two"):
+        step(W, X[:2], numbers)
+    wanted = np.full(3, np.mean(X[:2, 0] * [3, 5]))
+    np.testing.assert_allclose(step(W, X[:2], numbers.astype("int64")), wanted, rtol=1e-12)
+    # Alone it is a key, as of a loss that draws its examples.
+    drawn = data_parallel(ft.grad(lambda w, key: fnp.sum(w * ft.random.normal(key))), accumulate=2)
+    keys = ft.random.split(ft.random.key(7))
+    wanted = np.full(3, np.mean([float(ft.random.normal(key)) for key in keys]))
+    np.testing.assert_allclose(drawn(W, ft.random.key(7)), wanted, rtol=1e-12)
+
+
 def test_keys_of_examples_are_cut_with_them():
     keys = ft.random.split(ft.random.key(1), 4)
     each = ft.vmap(noisy, in_axes=(None, 0, 0))

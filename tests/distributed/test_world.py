@@ -11,7 +11,7 @@ from support.processes import mpirun
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.distributed import P, mesh, spmd
+from functensor.distributed import P, gpu_choice, mesh, spmd
 from functensor.distributed.checking import first_other
 from functensor.distributed.launched import launched_processes
 from functensor.distributed.ordered_integers import from_ordered, to_ordered
@@ -173,6 +173,34 @@ def test_another_mpi_than_the_launchers_is_an_error():
     pytest.importorskip("mpi4py")
     done = run("import functensor as ft; ft.distributed.initialize()", OMPI_COMM_WORLD_SIZE="2")
     assert "Open MPI started 2 processes, but MPI finds 1" in done.stderr
+
+
+@pytest.mark.parametrize("device", ["cpu", None])
+@pytest.mark.parametrize("other", ["- big", "c big"])
+def test_processes_of_all_hosts_choose_one_kind_of_device(device, other, monkeypatch):
+    """Processes would wait for each other for ever, some by NCCL and some by MPI."""
+    told = []
+
+    def gathered(comm, words, what, length=64):
+        told.append(comm)
+        return [*comm, words]
+
+    monkeypatch.setattr(gpu_choice, "gathered_words", gathered)
+    monkeypatch.setattr(gpu_choice, "gethostname", lambda: "here")
+    monkeypatch.setattr(gpu_choice, "_count_gpus", lambda wanted: 0)
+    assert gpu_choice.own_device([other], [], device) == "cpu"
+    with pytest.raises(RuntimeError, match="do not all compute on GPUs") as seen:
+        gpu_choice.own_device(["+ big", "+ wide", "+ big", other], [], device)
+    assert "3 have a GPU (big, wide), " in str(seen.value)
+    own = "ask for the CPU" if device else "find none"
+    assert f"{own} (" in str(seen.value)
+    assert "here" in str(seen.value)
+    assert told.count([]) == 2
+
+
+def test_processes_of_a_host_have_a_gpu_each():
+    with pytest.raises(RuntimeError, match="3 processes on one host would share 2 GPUs"):
+        gpu_choice.check_buses(["0000:18", "0000:2A", "0000:18"])
 
 
 def test_what_is_asked_for_too_late_or_wrongly():

@@ -71,6 +71,46 @@ def test_slopes_stay_finite_beside_infinite_points():
     assert slope == 3
 
 
+TABLES = [
+    ([-INF, -1.0, 2.0, 2.0], [-INF, -INF, -INF, -1.0]),
+    ([-1.0, 0.0, INF], [NAN, -INF, 2.0]),
+    ([0.0, 0.0], [INF, INF]),
+    ([-INF, -1.0, INF, INF], [2.0, -INF, -1.0, -INF]),
+    ([-INF, 0.0, INF], [2.0, 0.0, 3.0]),
+    ([1.0, INF], [-INF, 0.0]),
+    ([-1.0, -1.0], [3.0, 0.0]),
+    ([-1.0, 1.0], [1e20, 1.0]),
+    ([-INF, INF], [complex(1, INF), complex(INF, 2)]),
+    ([-1.0, 1.0, 2.0], [complex(-INF, 1), complex(2, NAN), complex(2, -INF)]),
+    ([0.0], [complex(INF, INF)]),
+]
+PLACES = numpy.array([-INF, -2.0, -1.0, -0.5, 0.0, 1.0, 1.5, 2.0, 3.0, INF, NAN])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize(("xp", "fp"), TABLES)
+def test_interpolation_at_infinite_places_is_numpys(xp, fp):
+    wanted = numpy.interp(PLACES, xp, fp)
+    for function in (np.interp, ft.jit(np.interp)):
+        found = numpy.asarray(function(PLACES, np.array(xp), np.array(fp)))
+        for part in ("real", "imag"):
+            numpy.testing.assert_array_equal(getattr(found, part), getattr(wanted, part))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_infinite_places_make_no_derivative_nan():
+    def total(x, xp, fp):
+        return np.sum(np.interp(x, xp, fp))
+
+    slopes = ft.grad(total, (0, 1, 2))
+    found = slopes(*map(np.array, ([-INF, 0.5, INF], [0.0, 1.0], [2.0, 5.0])))
+    for got, wanted in zip(found, ([0, 3, 0], [-1.5, -1.5], [1.5, 1.5]), strict=True):
+        numpy.testing.assert_array_equal(got, wanted)
+    found = slopes(*map(np.array, ([-7.0, 9.0], [-INF, 0.0, INF], [2.0, 5.0, 8.0])))
+    for got, wanted in zip(found, ([0, 0], [0, 0, 0], [0, 2, 0]), strict=True):
+        numpy.testing.assert_array_equal(got, wanted)
+
+
 def test_logarithmic_spaces_of_several_bases():
     for base, axis in (([2.0, 3.0, 4.0], 0), ([[2.0], [3.0]], -1), ([2.0], 0)):
         wanted = numpy.logspace(0, 2, 3, base=base, axis=axis)

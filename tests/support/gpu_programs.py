@@ -1,10 +1,18 @@
 """Programs of a GPU where there is none, and the plans that are made of them."""
 
+from typing import NamedTuple
+
 import functensor as ft
 from functensor.jitting.gpu_tiers import call_on_buffers, gpu_program
 from functensor.programs.program import Program, Variable
 
 DEVICE = "cuda:0"
+
+
+class Processes(NamedTuple):
+    """Stands for an axis of processes, of which a plan is made alone."""
+
+    size: int
 
 
 class Kernels:
@@ -44,12 +52,10 @@ def fused(function, *args):
 
 def plan_of(program, donated=(), apart=True, precision="highest"):
     """Returns the plan of a fused program, its kernels not compiled."""
-    from functensor.backends.cuda.plan.joint_parts import with_joint_launches
-    from functensor.backends.cuda.plan.leaf_groups import grouped_leaves
+    from functensor.backends.cuda.plan import in_launches
     from functensor.backends.cuda.plan.plan import GpuPlan
 
-    program = with_joint_launches(grouped_leaves(program))
-    return GpuPlan(program, call_on_buffers, donated, apart, precision)
+    return GpuPlan(in_launches(program), call_on_buffers, donated, apart, precision)
 
 
 def run_of(entry):

@@ -25,6 +25,15 @@ GRADIENTS = [
     (F.hardswish, [-3.0, 3.0, 4.0], [0, 1, 1]),
     (lambda x: x.max(0).values, [0.0, 0.0, 0.0], [1, 0, 0]),
     (lambda x: x.min(0).values, [0.0, 0.0], [1, 0]),
+    *((f, [-1.5, 0.0, 0.7], [0, 0, 0]) for f in (
+        torch.round, torch.floor, torch.ceil, torch.trunc, torch.fix, torch.sign, torch.sgn,
+        lambda x: x.round(decimals=1), lambda x: (1 * x).floor_(), lambda x: x.detach() + x.trunc(),
+        lambda x: torch.div(x, 0.7, rounding_mode="floor"),
+        lambda x: torch.div(2.0, x + 2, rounding_mode="trunc"),
+    )),
+    (lambda x: torch.fmax(x, torch.tensor([1.0, 1.0, NAN])), [1.0, 2.0, 1.0], [1, 1, 1]),
+    (lambda x: torch.fmax(x, torch.tensor([1.0])), [NAN, 0.5, 1.0], [0, 0, 1]),
+    (lambda x: torch.fmin(torch.tensor([1.0, 1.0, NAN]), x), [1.0, 2.0, 1.0], [0, 0, 1]),
     (lambda x: F.margin_ranking_loss(x, torch.zeros(2), torch.ones(2)), [0.0, 0.0], [-0.5, -0.5]),
 ]
 
@@ -33,6 +42,32 @@ GRADIENTS = [
 def test_gradients_at_ties_and_limits(case):
     f, values, wanted = GRADIENTS[case]
     assert gradient(f, values) == wanted
+
+
+def test_flat_steps_give_zeros_to_all_operands():
+    x = torch.tensor([[1.0], [2.0]], requires_grad=True)
+    y = torch.tensor([0.5, 0.3, 0.2], requires_grad=True)
+    torch.div(x, y, rounding_mode="floor").sum().backward()
+    assert x.grad.tolist() == [[0], [0]]
+    assert y.grad.tolist() == [0, 0, 0]
+    (g,) = torch.autograd.grad((x.floor() * x).sum(), x, create_graph=True)
+    assert g.tolist() == [[1], [2]]
+    (again,) = torch.autograd.grad(g.sum(), x)
+    assert again.tolist() == [[0], [0]]
+
+
+def test_complex_numbers_keep_infinities_and_signs_of_zeros():
+    real = torch.tensor([INF, 1.0, -0.0, NAN, -INF])
+    imag = torch.tensor([INF, -INF, -0.0, INF, NAN])
+    jitted = ft.jit(torch.complex)
+    jitted.compile(real, imag)
+    pairs = torch.stack([real, imag], -1)
+    for z in (torch.complex(real, imag), jitted(real, imag), torch.view_as_complex(pairs)):
+        assert z.dtype == torch.complex64
+        assert torch.complex(real.double(), imag.double()).dtype == torch.complex128
+        for part, wanted in ((z.real, real), (z.imag, imag)):
+            numpy.testing.assert_array_equal(part.numpy(), wanted.numpy())
+            assert torch.signbit(part).tolist() == torch.signbit(wanted).tolist()
 
 
 def test_the_spherical_bessel_function_ends_at_zero():

@@ -11,6 +11,7 @@ from ...config import config
 from ..row_layout import has_units
 from .graph import GraphedPlan
 from .joint_parts import with_joint_launches
+from .late_means import means_beside
 from .leaf_groups import grouped_leaves
 from .plan import GpuPlan
 from .plan_text import can_be_graph
@@ -18,7 +19,7 @@ from .plan_text import can_be_graph
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import ProgramLike
 
-__all__ = ["gpu_plan"]
+__all__ = ["gpu_plan", "in_launches"]
 
 
 def gpu_plan(
@@ -33,10 +34,19 @@ def gpu_plan(
         bound: returns what computes an equation that is a call, such as a loop, on buffers.
         donated: the numbers of the inputs whose memory results may take.
     """
-    program = grouped_leaves(program)
-    if has_units(cupy.cuda.runtime.getDevice()):
-        program = with_joint_launches(program)
+    program = in_launches(program, has_units(cupy.cuda.runtime.getDevice()))
     is_graph = can_be_graph(program)
     plan = GpuPlan(program, bound, donated, is_graph, config.matmul_precision)
     plan.load()
     return GraphedPlan(plan) if is_graph else plan
+
+
+def in_launches(program: ProgramLike, joint: bool = True) -> ProgramLike:
+    """Returns a program whose equations are launches, in their order.
+
+    Args:
+        program: the program, its regions fused.
+        joint: whether small operations that need nothing of each other are one launch.
+    """
+    program = grouped_leaves(program)
+    return means_beside(with_joint_launches(program) if joint else program)

@@ -32,7 +32,7 @@ class FusedCall:
     name = "fused"
     fused = True
     impl = infer = None
-    effect = False
+    collective = effect = False
     bodies: Sequence[Any] = ()
 
 

@@ -184,7 +184,8 @@ class GpuRegion:
                     order = tuple([step // x.itemsize for step in x.strides])
                     if min(order) < 0:
                         x, order = cupy.ascontiguousarray(x), None
-                aligned = aligned and not x.data.ptr % WIDEST_LOAD_BYTES
+                # Numbers are loaded one by one.
+                aligned = aligned and not (x.ndim and x.data.ptr % WIDEST_LOAD_BYTES)
             arrays.append(x)
             orders.append(order)
         form = self._forms.get(((*orders,), aligned))

@@ -205,6 +205,20 @@ def mvlgamma(input: Array, p: int) -> Any:
 
 # -- functions of two
 
+
+def first_where(name: str, test: str, doc: str) -> Callable[[Any, Any], Any]:
+    """Returns the function of two tensors that gives the first where a test holds, or no second.
+
+    The gradient is that of the one that is given, the first of two that are equal, as in PyTorch.
+    """
+
+    def function(input: Array, other: Any) -> Any:
+        first = getattr(ops, test)(input, other)
+        return ops.where(ops.logical_or(first, ops.isnan(other)), input, other)
+
+    return with_words(function, name, f"Returns {doc}, element by element.")
+
+
 arctan2 = atan2 = binary("atan2", "angles of points (other, input), in radians", "arctan2")
 bitwise_and = binary("bitwise_and", "the bits that both have")
 bitwise_left_shift = binary("bitwise_left_shift", "the bits moved up")
@@ -214,8 +228,8 @@ bitwise_xor = binary("bitwise_xor", "the bits that just one has")
 copysign = binary("copysign", "the elements with the signs of others")
 eq = binary("eq", "whether elements are equal", "equal")
 float_power = binary("float_power", "powers, in double precision")
-fmax = binary("fmax", "the greater elements; of NaN and a number the number")
-fmin = binary("fmin", "the smaller elements; of NaN and a number the number")
+fmax = first_where("fmax", "greater_equal", "the greater elements; of NaN and a number the number")
+fmin = first_where("fmin", "less_equal", "the smaller elements; of NaN and a number the number")
 gcd = binary("gcd", "greatest common divisors")
 ge = greater_equal = binary("ge", "whether elements are greater or equal", "greater_equal")
 gt = greater = binary("gt", "whether elements are greater", "greater")
@@ -438,7 +452,7 @@ def angle(input: Array) -> Any:
 
 def complex(real: Any, imag: Any) -> Any:
     """Returns complex numbers of real and imaginary parts."""
-    return real + imag * np.asarray(1j, np.result_type(real.dtype, np.complex64))
+    return ops.complex_of_parts(real, imag)
 
 
 def polar(abs: Any, angle: Any) -> Any:

@@ -33,7 +33,7 @@ from .complex_functions import (
     square_root,
     tangent,
 )
-from .complex_nodes import AnyNode, ComplexExpr, complex_constant, leading, to_complex
+from .complex_nodes import AnyNode, ComplexExpr, complex_constant, leading, part_dtype, to_complex
 from .formulas import casted, nonzero
 
 if TYPE_CHECKING:
@@ -159,6 +159,11 @@ def complex_elementwise(
         return None if nodes[0] is None else part_function(equation, nodes[0])
     if name == "astype":
         return operand(0, dtype)
+    if name == "complex_of_parts":
+        real, imag = (operand(i, part_dtype(dtype)) for i in range(2))
+        if real is None or imag is None:
+            return None
+        return ComplexExpr(leading(real), leading(imag))
     if name == "where":
         return chosen_node(nodes[0], operand(1, dtype), operand(2, dtype))
     formula: Callable[..., AnyNode | None] | None = COMPLEX_FORMULAS.get(name)

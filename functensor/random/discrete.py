@@ -227,7 +227,7 @@ def binomial(
     """
     shape, given = real_parameters("binomial", shape, np.float64, n, p)
     spread = (ops.broadcast_to(x, shape) for x in given)
-    return ops.astype(random_binomial.bind((checked_key(key), *spread), {}), dtype)
+    return _counts(random_binomial.bind((checked_key(key), *spread), {}), dtype)
 
 
 def geometric(
@@ -303,4 +303,4 @@ def multinomial(
         count = binomial(ops.index(keys, i), left, ops.index(share, (..., i)), shape)
         counts.append(count)
         left = ops.subtract(left, count)
-    return ops.astype(ops.stack([*counts, left], axis=-1), dtype)
+    return _counts(ops.stack([*counts, left], axis=-1), dtype)

@@ -261,7 +261,8 @@ def one_cycle(
         A function of the step.
 
     Raises:
-        ValueError: ``steps`` is not positive, or the way is unknown.
+        ValueError: ``steps`` is not positive, no whole step is left to rise or to fall, or the way
+            is unknown.
 
     L. Smith and N. Topin, "Super-convergence: very fast training of neural networks using large
     learning rates", 2018.
@@ -271,8 +272,9 @@ def one_cycle(
     >>> [round(rate(step), 6) for step in (0, 3, 10)]
     [0.04, 1.0, 4e-06]
     """
-    _check_steps("one_cycle", steps=steps, rise=int(rise * steps))
-    factors = {int(rise * steps): start_divisor, steps: 1 / (start_divisor * end_divisor)}
+    rising = int(rise * steps)
+    _check_steps("one_cycle", steps=steps, rise=rising, falling=steps - rising)
+    factors = {rising: start_divisor, steps: 1 / (start_divisor * end_divisor)}
     return piecewise_rate(peak / start_divisor, factors, way=way)
 
 

@@ -197,7 +197,7 @@ def poisson(
     """
     shape, (lam,) = real_parameters("poisson", shape, np.float64, lam)
     drawn = random_poisson.bind((checked_key(key), ops.broadcast_to(lam, shape)), {})
-    return ops.astype(drawn, dtype)
+    return _counts(drawn, dtype)
 
 
 def binomial(
@@ -227,7 +227,7 @@ def binomial(
     """
     shape, given = real_parameters("binomial", shape, np.float64, n, p)
     spread = (ops.broadcast_to(x, shape) for x in given)
-    return ops.astype(random_binomial.bind((checked_key(key), *spread), {}), dtype)
+    return _counts(random_binomial.bind((checked_key(key), *spread), {}), dtype)
 
 
 def geometric(
@@ -242,7 +242,7 @@ def geometric(
         dtype: an integer or real dtype.
 
     Returns:
-        An array of that shape and dtype, by inversion.
+        An array of that shape and dtype, by inversion; -1 where p is no such probability.
 
     >>> from functensor import random
     >>> random.geometric(random.key(0), 1.0, (3,))
@@ -250,11 +250,19 @@ def geometric(
     """
     shape, (p,) = real_parameters("geometric", shape, np.float64, ops.stop_gradient(p))
     waited = ops.log(inner_fraction(key, shape, np.float64, "geometric"))
-    # A number beyond what integers hold stands for the largest.
-    sure = ops.equal(p, 1.0)
-    rate = ops.negative(ops.log1p(ops.negative(ops.where(sure, 0.5, p))))
+    between = ops.logical_and(ops.greater(p, 0.0), ops.less(p, 1.0))
+    rate = ops.negative(ops.log1p(ops.negative(ops.where(between, p, 0.5))))
     number = ops.add(ops.floor(ops.divide(ops.negative(waited), rate)), 1.0)
-    return ops.astype(ops.where(sure, 1.0, ops.minimum(number, 2.0**62)), dtype)
+    other = ops.where(ops.equal(p, 1.0), 1.0, -1.0)
+    return _counts(ops.where(between, ops.minimum(number, 2.0**62), other), dtype)
+
+
+def _counts(numbers: Array, dtype: DTypeLike) -> Array:
+    """Returns counts in a dtype, its largest number in place of those beyond it."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iu" and dtype.itemsize < 8:
+        numbers = ops.minimum(numbers, np.iinfo(dtype).max)
+    return ops.astype(numbers, dtype)
 
 
 def multinomial(
@@ -295,4 +303,4 @@ def multinomial(
         count = binomial(ops.index(keys, i), left, ops.index(share, (..., i)), shape)
         counts.append(count)
         left = ops.subtract(left, count)
-    return ops.astype(ops.stack([*counts, left], axis=-1), dtype)
+    return _counts(ops.stack([*counts, left], axis=-1), dtype)

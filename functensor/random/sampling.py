@@ -6,9 +6,10 @@ from math import prod
 
 import numpy as np
 
-from ..backends.annotations import ShapeLike
+from ..backends.annotations import Buffer, ShapeLike
 from ..backends.restoring import errstate
 from ..numpy.creation import asarray
+from ..numpy.known_values import is_at_hand, value_of
 from ..numpy.searching import searchsorted
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
@@ -73,7 +74,9 @@ def choice(
         An array of a's dtype with the axes of ``shape`` in the place of ``axis``.
 
     Raises:
-        ValueError: the sample without replacement is larger than the array that it is drawn from.
+        ValueError: the sample without replacement is larger than the array that it is drawn from,
+            or than the number of its parts with a probability above zero; or probabilities, where
+            they are known, are negative, not finite, or all zero.
 
     >>> from functensor import random
     >>> sorted(random.choice(random.key(0), 3, (3,), replace=False).tolist())
@@ -100,7 +103,11 @@ def choice(
                 f"choice: probabilities of shape {shape_of(p)} for {length} parts",
                 f"give one probability for each, in shape ({length},)",
             )
-    if p is None:
+        if is_at_hand(p):
+            _check_probabilities(np.asarray(value_of("choice", p, "")), 0 if replace else draws)
+    if not length:
+        places = asarray(np.zeros(shape, np.int64))
+    elif p is None:
         if replace:
             places = randint(key, shape, 0, length)
         else:
@@ -119,3 +126,19 @@ def choice(
         order = ops.argsort(ops.negative(scores))
         places = ops.reshape(ops.index(order, slice(draws)), shape)
     return places if parts is None else ops.take(parts, places, axis=axis)
+
+
+def _check_probabilities(p: Buffer, parts: int) -> None:
+    """Checks probabilities in any scale, of which so many are to be above zero.
+
+    Raises:
+        ValueError: one is negative or not finite, or fewer than these, or none, are above zero.
+    """
+    if not (p >= 0).all() or not np.isfinite(p).all():
+        raise ValueError(f"choice: probabilities are finite, and not negative: {p}")
+    above = np.count_nonzero(p)
+    if above < max(parts, 1) and p.size:
+        raise ValueError(
+            f"choice: {max(parts, 1)} parts are to be drawn, and {above} have a probability above "
+            "zero"
+        )

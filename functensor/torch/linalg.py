@@ -19,7 +19,7 @@ from ..primitives.core.registry import registry as ops
 from ..tensors.functions import solving
 from ..tensors.functions.naming import as_tensor_result
 from ..tensors.functions.products import check_is_space, matrix_power, multi_dot
-from ..tensors.functions.solving import LU, CholeskyEx, LUFactor
+from ..tensors.functions.solving import LU, CholeskyEx, LUFactor, as_hermitian
 from .outputs import TAKE_OUT, write_results
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
 
 def cholesky(A: Array, *, upper: bool = False) -> Any:
     """Returns the triangular factors of positive-definite matrices."""
-    return linalg.cholesky(A, upper=upper)
+    return linalg.cholesky(as_hermitian(A, upper), upper=upper)
 
 
 def det(A: Array) -> Any:
@@ -61,7 +61,8 @@ def pinv(
     """
     if atol is not None:
         rtol = ops.maximum(atol / svdvals(A)[..., 0], tolerance_of_rank(A, atol, rtol))
-    return linalg.pinv(A, rtol=rtol, hermitian=hermitian)
+    matrix = as_hermitian(A) if hermitian else A
+    return linalg.pinv(matrix, rtol=rtol, hermitian=hermitian)
 
 
 def solve(A: Array, B: Array, *, left: bool = True) -> Any:
@@ -162,12 +163,12 @@ def eigvals(A: Array) -> Any:
 
 def eigh(A: Array, UPLO: str = "L") -> Any:
     """Returns eigenvalues, in order, and eigenvectors of symmetric or Hermitian matrices."""
-    return linalg.eigh(A, UPLO)
+    return linalg.eigh(as_hermitian(A, UPLO in "Uu"), UPLO)
 
 
 def eigvalsh(A: Array, UPLO: str = "L") -> Any:
     """Returns eigenvalues of symmetric or Hermitian matrices, in order."""
-    return linalg.eigvalsh(A, UPLO)
+    return linalg.eigvalsh(as_hermitian(A, UPLO in "Uu"), UPLO)
 
 
 def matrix_rank(

@@ -55,6 +55,9 @@ def test_a_schedule_of_batched_rates_within_jit():
 def test_wrong_counts_are_named():
     with pytest.raises(ValueError, match="cosine_decay: steps is 0, it must be positive"):
         optim.cosine_decay(0.1, 0)
+    for rise in (1.0, 1.2):
+        with pytest.raises(ValueError, match=r"one_cycle: falling is (0|-2), it must be pos"):
+            optim.one_cycle(1.0, 10, rise)
     with pytest.raises(ValueError, match="warm_up_cosine: falling is -1"):
         optim.warm_up_cosine(0.1, 5, 4)
     with pytest.raises(ValueError, match="way is 'round'; it is one of constant, linear, cosine"):

@@ -330,6 +330,26 @@ def test_choice_under_vmap():
         np.testing.assert_array_equal(host(got), wanted)
 
 
+@pytest.mark.parametrize(
+    ("p", "replace", "text"),
+    [
+        ([0.5, 0.5, 0.0], False, "3 parts are to be drawn, and 2 have a probability above zero"),
+        ([0.0, 0.0, 0.0], True, "1 parts are to be drawn, and 0 have"),
+        ([1.5, -0.5, 0.0], True, "probabilities are finite, and not negative"),
+        ([0.5, np.nan, 0.5], False, "probabilities are finite, and not negative"),
+        ([0.5, np.inf, 0.5], True, "probabilities are finite, and not negative"),
+    ],
+)
+def test_choice_refuses_what_are_no_probabilities(p, replace, text):
+    with pytest.raises(ValueError, match=text):
+        random.choice(KEY, 3, (3,), replace=replace, p=np.array(p))
+
+
+def test_nothing_may_be_drawn_of_nothing():
+    assert random.choice(KEY, 0, (0, 2)).shape == (0, 2)
+    assert random.choice(KEY, np.ones((0, 3)), (0,), p=np.ones(0)).shape == (0, 3)
+
+
 def test_choice_says_what_is_wrong():
     with pytest.raises(ValueError, match="4 parts of 3"):
         random.choice(KEY, 3, (4,), replace=False)

@@ -135,3 +135,22 @@ def test_the_primitive_says_which_shapes_go_together():
         ft.eval_shape(
             lambda k, a: random_loggamma.bind((k, a), {}), np.zeros((3, 2), np.uint64), np.ones(2)
         )
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ft.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float32])
+def test_no_chance_of_success_is_marked(wrap, dtype):
+    p = np.array([-0.1, 0.0, 1.1, np.nan, -np.inf, np.inf, 1.0, 1e-300])
+    found = host(wrap(lambda p: random.geometric(KEY, p, dtype=dtype))(p))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found[:7], [-1] * 6 + [1])
+    assert found[7] == (2**31 - 1 if dtype is np.int32 else 2.0**62)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+def test_counts_beyond_a_dtype_are_its_largest_number(dtype):
+    for drawn in (
+        random.poisson(KEY, 1e12, (3,), dtype), random.binomial(KEY, 2**40, 0.5, (3,), dtype),
+        random.geometric(KEY, 1e-12, (3,), dtype),
+    ):  # fmt: skip
+        assert drawn.tolist() == [np.iinfo(dtype).max] * 3

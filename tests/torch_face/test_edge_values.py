@@ -56,6 +56,46 @@ def test_flat_steps_give_zeros_to_all_operands():
     assert again.tolist() == [[0], [0]]
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, ft.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        torch.linalg.cholesky, torch.cholesky, lambda a: torch.cholesky(a, upper=True),
+        lambda a: torch.linalg.cholesky_ex(a).L, lambda a: torch.linalg.cholesky(a, upper=True),
+        torch.linalg.eigvalsh, lambda a: torch.linalg.eigvalsh(a, UPLO="U"),
+        lambda a: torch.linalg.eigh(a)[1].abs(),
+        lambda a: torch.distributions.MultivariateNormal(torch.zeros(2), a).scale_tril,
+    ],
+)  # fmt: skip
+def test_both_triangles_of_a_matrix_have_their_half_of_a_gradient(f, wrap):
+    a = torch.tensor([[4.0, 1.0], [1.0, 3.0]], dtype=torch.float64, requires_grad=True)
+
+    def loss(a):
+        found = f(a)
+        return (found * torch.arange(1.0, 1 + found.numel()).reshape(found.shape)).sum()
+
+    value = wrap(loss)(a)
+    value.backward()
+    step = 1e-6
+    moved = a.detach() + step * torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    with torch.no_grad():
+        assert a.grad[0, 1] == a.grad[1, 0] != 0
+        change = (loss(moved) - value).item() / step
+        assert 2 * a.grad[0, 1].item() == pytest.approx(change, rel=1e-4)
+        # Values are those of one triangle, as before.
+        assert value.item() == loss(a.detach()).item()
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_the_other_triangle_is_not_read(upper):
+    a = torch.tensor([[4.0, 1.0], [7.0, 3.0]], requires_grad=True)
+    found = torch.linalg.cholesky(a if upper else a.mT, upper=upper).detach()
+    good = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
+    numpy.testing.assert_allclose(
+        found.numpy(), torch.linalg.cholesky(good, upper=upper).numpy(), rtol=1e-6
+    )
+
+
 def test_complex_numbers_keep_infinities_and_signs_of_zeros():
     real = torch.tensor([INF, 1.0, -0.0, NAN, -INF])
     imag = torch.tensor([INF, -INF, -0.0, INF, NAN])

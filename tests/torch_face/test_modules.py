@@ -389,3 +389,39 @@ def test_names_keep_their_places_and_their_kinds():
     layer.mean = None
     assert layer.mean is None
     assert [name for name, _ in layer.named_children()] == ["inner"]
+
+
+def test_names_of_attributes_are_not_taken_twice():
+    layer = nn.Linear(2, 2)
+    for register in (
+        lambda: layer.register_buffer("weight", torch.ones(1)),
+        lambda: layer.add_module("weight", nn.ReLU()),
+        lambda: layer.register_parameter("forward", None),
+    ):
+        with pytest.raises(KeyError, match="Linear has an attribute '(weight|forward)' already"):
+            register()
+    with pytest.raises(TypeError, match="'scale' is a Parameter or None, not a Tensor"):
+        layer.register_parameter("scale", torch.ones(1))
+    with pytest.raises(TypeError, match="'table' is a Tensor or None, not a list"):
+        layer.register_buffer("table", [1.0])
+    with pytest.raises(TypeError, match="'part' is a Module or None, not a function"):
+        layer.add_module("part", lambda x: x)
+    assert list(layer.state_dict()) == ["weight", "bias"]
+    layer.register_parameter("bias", None)
+    assert list(layer.state_dict()) == ["weight"]
+
+
+def test_states_without_a_version_may_lack_the_count_of_batches():
+    net = nn.Sequential(nn.BatchNorm1d(2))
+    net(torch.ones(3, 2))
+    state = {name: x + 1 for name, x in net.state_dict().items()}
+    del state["0.num_batches_tracked"]
+    assert net.load_state_dict(state) == ([], [])
+    assert net[0].num_batches_tracked.item() == 1
+    versioned = type(net.state_dict())(state)
+    versioned._metadata = {"0": {"version": 2}}
+    with pytest.raises(RuntimeError, match=r"0\.num_batches_tracked is missing"):
+        net.load_state_dict(versioned)
+    del state["0.running_mean"]
+    with pytest.raises(RuntimeError, match=r"0\.running_mean is missing"):
+        net.load_state_dict(state)

@@ -257,8 +257,9 @@ def logdet(input: Array) -> Any:
 def cholesky(input: Array, upper: bool = False) -> Any:
     """Returns the triangular factors of positive-definite matrices."""
     from ...numpy import linalg
+    from .solving import as_hermitian
 
-    return linalg.cholesky(input, upper=upper)
+    return linalg.cholesky(as_hermitian(input, upper), upper=upper)
 
 
 def qr(input: Array, some: bool = True) -> Any:

@@ -10,6 +10,8 @@ from ...numpy import linalg
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
+from ..grad_mode import mode
+from ..tape import TAPE
 from .naming import copied
 
 __all__ = [
@@ -50,6 +52,24 @@ class CholeskyEx(NamedTuple):
 def lower_part(A: Any, upper: bool) -> Any:
     """Returns the lower one of Cholesky's factors."""
     return ops.conj(ops.swapaxes(A, -1, -2)) if upper else A
+
+
+def as_hermitian(A: Any, upper: bool = False) -> Any:
+    """Returns matrices of which one triangle is read, with gradients for both alike.
+
+    Args:
+        A: Hermitian matrices, or what has their lower triangles.
+        upper: whether the upper triangle is the one that is read.
+    """
+    outside = isinstance(A, TAPE.tracer) and A.home is None
+    constant = outside and (A.node is None or not mode.enabled)
+    if constant or A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        return A
+    triangle, rest = (ops.triu(A), ops.triu(A, 1)) if upper else (ops.tril(A), ops.tril(A, -1))
+    read = triangle + lower_part(rest, True)
+    half = (A + lower_part(A, True)) / 2
+    # It is zero where the matrix is Hermitian.
+    return half + ops.stop_gradient(read - half)
 
 
 def triangular(A: Any, B: Any, lower: bool, unit: bool = False) -> Any:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...numpy import linalg
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...tensors import Tensor
+from ...tensors.functions.products import cholesky
 from . import constraints
 from .distribution import Distribution
 from .transform_base import Transform
@@ -88,7 +88,7 @@ class PositiveDefiniteTransform(Transform):
         return ops.matmul(factor, ops.swapaxes(factor, -1, -2))
 
     def _inverse(self, y: Tensor) -> Any:
-        return LowerCholeskyTransform()._inverse(linalg.cholesky(y))
+        return LowerCholeskyTransform()._inverse(cholesky(y))
 
 
 class CorrCholeskyTransform(Transform):

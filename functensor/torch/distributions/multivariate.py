@@ -14,6 +14,7 @@ from ...primitives.core.errors import failure
 from ...primitives.core.registry import registry as ops
 from ...scipy.linalg import solve_triangular
 from ...tensors import Tensor
+from ...tensors.functions.products import cholesky
 from . import constraints
 from .constraints import unchanging
 from .distribution import Centred, Distribution, noise
@@ -78,7 +79,7 @@ class MultivariateNormal(Centred, Distribution):
     def _factor_of(name: str, matrix: Any) -> Any:
         if name == "scale_tril":
             return matrix
-        return linalg.cholesky(matrix if name == "covariance_matrix" else linalg.inv(matrix))
+        return cholesky(matrix if name == "covariance_matrix" else linalg.inv(matrix))
 
     def __getattr__(self, name: str) -> Any:
         held = vars(self)

@@ -125,7 +125,7 @@ class Module(ModuleStates):
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Enters a parameter, or None for one that there is not."""
-        check_name(self, name)
+        check_name(self, name, self._parameters, param, Parameter)
         self._parameters[name] = told_of_entry(self, "_parameters", name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -136,7 +136,7 @@ class Module(ModuleStates):
             tensor: the tensor, or None.
             persistent: whether it is in `state_dict`.
         """
-        check_name(self, name)
+        check_name(self, name, self._buffers, tensor, Tensor)
         self._buffers[name] = told_of_entry(self, "_buffers", name, tensor)
         self._non_persistent_buffers_set.discard(name)
         if not persistent:
@@ -144,7 +144,7 @@ class Module(ModuleStates):
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Enters a module under a name."""
-        check_name(self, name)
+        check_name(self, name, self._modules, module, Module)
         self._modules[name] = told_of_entry(self, "_modules", name, module)
 
     register_module = add_module
@@ -480,17 +480,21 @@ class Module(ModuleStates):
         return f"{type(self).__name__}(\n  {inner}\n)"
 
 
-def check_name(module: Module, name: str) -> None:
-    """Checks the name of an attribute that is entered.
+def check_name(
+    module: Module, name: str, table: dict[str, Any], value: object, kind: type
+) -> None:
+    """Checks the name of an attribute that is entered into a table, and what it is.
 
     Raises:
-        KeyError: it has a point, or another attribute has it.
+        KeyError: it has a point, or an attribute that is not in the table has it.
         AttributeError: the module's ``__init__`` has not run.
+        TypeError: it is not of the kind, nor None.
     """
     if "_parameters" not in module.__dict__:
         raise AttributeError(f"{type(module).__name__}: call super().__init__() first")
     if not name or "." in name:
         raise KeyError(f"the name of an attribute is not empty and has no point: {name!r}")
-    known = {**module._parameters, **module._buffers, **module._modules}
-    if name not in known and hasattr(module, name):
+    if name not in table and hasattr(module, name):
         raise KeyError(f"{type(module).__name__} has an attribute {name!r} already")
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name!r} is a {kind.__name__} or None, not a {type(value).__name__}")

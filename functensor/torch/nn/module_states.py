@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,16 @@ def no_state_hooks() -> dict[str, dict[int, Any]]:
     return {when: OrderedDict() for when in ("saving", "saved", "loading", "loaded")}
 
 
+def _is_younger(key: str, own: Mapping[str, Any], versions: Mapping[str, Any]) -> bool:
+    """Says whether a buffer came into modules after the version that a state is of, if it says."""
+    module, name, _ = own.get(key, (None, "", None))
+    since = getattr(module, "_younger_buffers", {}).get(name)
+    if since is None:
+        return False
+    version = versions.get(key.rpartition(".")[0], {}).get("version")
+    return version is None or version < since
+
+
 class ModuleStates:
     """The part of `Module` that saves and loads its states."""
 
@@ -38,6 +49,8 @@ class ModuleStates:
     _modules: dict[str, Any]
     _non_persistent_buffers_set: set[str]
     _state_hooks: dict[str, dict[int, Any]]
+    # Names of buffers that states of other versions than these may lack.
+    _younger_buffers: Mapping[str, int] = MappingProxyType({})
 
     def get_extra_state(self) -> Any:
         """Returns what is saved beside the tensors; a subclass may have its own.
@@ -122,7 +135,12 @@ class ModuleStates:
         extras = {
             prefix + EXTRA: module for prefix, module in parts if module._has_extra_state()
         }
-        missing = [name for name in (*own, *extras) if name not in given]
+        versions = getattr(state_dict, "_metadata", {})
+        missing = [
+            name
+            for name in (*own, *extras)
+            if name not in given and not _is_younger(name, own, versions)
+        ]
         unexpected = [name for name in given if name not in own and name not in extras]
         wrong = said + [
             f"{name} has the shape {tuple(np.shape(given[name]))}, not {x.shape}"

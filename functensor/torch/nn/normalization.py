@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class Tracked(Module):
     """
 
     axes: tuple[int, ...] = ()
+    # Checkpoints that name no version, as of plain dictionaries of arrays, may lack it.
+    _younger_buffers = MappingProxyType({"num_batches_tracked": 2})
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,

@@ -20,51 +20,51 @@ from ..where_and_extrema import FEWEST_ELEMENTS_BY_BITS
 __all__ = ["SHARED_FORMULAS", "SHARED_ROWS", "FormulaRows", "limited", "reciprocal"]
 
 
-T = TypeVar("T", bound=FormulaTerm)
+TermT = TypeVar("TermT", bound=FormulaTerm)
 
 exp, expm1, log1p, maximum, sqrt, tanh = map(
     term_function, ("exp", "expm1", "log1p", "maximum", "sqrt", "tanh")
 )
 
 
-def limited(x: T, lowest: Any, highest: Any) -> T:
+def limited(x: TermT, lowest: Any, highest: Any) -> TermT:
     """Returns x within limits, as ``ndarray.clip`` of numbers: of two zeros its own."""
     return x.graph.limited(x, lowest, highest)  # type: ignore[no-any-return]
 
 
-def reciprocal(x: T) -> T:
+def reciprocal(x: TermT) -> TermT:
     """Returns ``1 / x``."""
     return 1.0 / x
 
 
-def sigmoid(x: T) -> T:
+def sigmoid(x: TermT) -> TermT:
     """Returns ``1 / (1 + exp(-x))``."""
     return reciprocal(exp(-x) + 1.0)
 
 
-def relu(x: T) -> T:
+def relu(x: TermT) -> TermT:
     """Returns ``max(x, 0)``; for zeros, as in eager mode, 0 of few elements and x of many."""
     if prod(x.graph.lengths[axis] for axis in x.axes) < FEWEST_ELEMENTS_BY_BITS:
         return maximum(x, 0.0)
     return limited(x, 0.0, np.inf)
 
 
-def relu_grad(x: T, y: T) -> T:
+def relu_grad(x: TermT, y: TermT) -> TermT:
     """Returns x where y is positive, 0 elsewhere."""
     return select(y > 0.0, x, 0.0)
 
 
-def gated(x: T, rest: T) -> T:
+def gated(x: TermT, rest: TermT) -> TermT:
     """Returns ``x / rest``, 0 for an x so far below that the rest is infinite."""
     return limited(x, SMALLEST_GATED[x.dtype.char], np.inf) / rest
 
 
-def silu(x: T) -> T:
+def silu(x: TermT) -> TermT:
     """Returns ``x sigmoid(x)``."""
     return gated(x, exp(-x) + 1.0)
 
 
-def silu_grad(x: T, y: T) -> T:
+def silu_grad(x: TermT, y: TermT) -> TermT:
     """Returns the derivative of ``silu`` at y in the direction x."""
     limit = -0.875 * SMALLEST_GATED[x.dtype.char]
     y = limited(y, -limit, limit)
@@ -73,24 +73,24 @@ def silu_grad(x: T, y: T) -> T:
     return share * (odds * share * y + 1.0) * x
 
 
-def softplus(x: T) -> T:
+def softplus(x: TermT) -> TermT:
     """Returns ``log(1 + exp(x))``."""
     return relu(x) + log1p(exp(-abs(x)))
 
 
-def softplus_grad(x: T, y: T) -> T:
+def softplus_grad(x: TermT, y: TermT) -> TermT:
     """Returns the derivative of ``softplus`` where its value is y, in the direction x."""
     return expm1(-y) * -x
 
 
-def gelu(x: T, *, approximate: bool) -> T:
+def gelu(x: TermT, *, approximate: bool) -> TermT:
     """Returns ``x P(X <= x)`` of a standard normal X, or its approximation by a sigmoid."""
     if not approximate:
         raise NotImplementedError
     return gated(x, exp((x * x * -GELU_CUBIC - GELU_LINEAR) * x) + 1.0)
 
 
-def gelu_unit_grad(x: T, *, approximate: bool) -> T:
+def gelu_unit_grad(x: TermT, *, approximate: bool) -> TermT:
     """Returns the derivative of ``gelu``."""
     if not approximate:
         raise NotImplementedError
@@ -103,7 +103,7 @@ def gelu_unit_grad(x: T, *, approximate: bool) -> T:
     return share * (rise + 1.0)
 
 
-def logistic_loss(x: T, y: T) -> T:
+def logistic_loss(x: TermT, y: TermT) -> TermT:
     """Returns ``log(1 + exp(x)) - x y``."""
     return relu(x) - x * y + log1p(exp(-abs(x)))
 
@@ -135,7 +135,7 @@ SHARED_FORMULAS: dict[str, Callable[..., Any]] = {
 # -- along rows, of terms with all their axes
 
 
-class FormulaRows(Generic[T]):
+class FormulaRows(Generic[TermT]):
     """The rows of a grid.
 
     Attributes:
@@ -149,26 +149,28 @@ class FormulaRows(Generic[T]):
         self.axes = axes
         self.length = length
 
-    def sums(self, x: T) -> T:
+    def sums(self, x: TermT) -> TermT:
         """Returns the sums of rows."""
         return self.graph.fold("add", x, self.axes)  # type: ignore[no-any-return]
 
-    def means(self, x: T) -> T:
+    def means(self, x: TermT) -> TermT:
         """Returns the means of rows."""
         return self.sums(x) / self.length
 
-    def normal(self, x: T, eps: float, center: bool) -> tuple[T, T]:
+    def normal(self, x: TermT, eps: float, center: bool) -> tuple[TermT, TermT]:
         """Returns normalised rows and their factors."""
         deviations = x - self.means(x) if center else x
         scale = 1.0 / sqrt(self.means(deviations * deviations) + eps)
         return deviations * scale, scale
 
 
-def _softmax_grad(rows: FormulaRows[T], g: T, p: T, *, axis: Any) -> T:
+def _grad_of_softmax(rows: FormulaRows[TermT], g: TermT, p: TermT, *, axis: Any) -> TermT:
     return (g - rows.sums(g * p)) * p
 
 
-def _variances(rows: FormulaRows[T], x: T, *, axis: Any, keepdims: bool, ddof: float) -> T:
+def _variances(
+    rows: FormulaRows[TermT], x: TermT, *, axis: Any, keepdims: bool, ddof: float
+) -> TermT:
     freedom = rows.length - ddof
     if freedom <= 0:
         raise NotImplementedError
@@ -176,15 +178,17 @@ def _variances(rows: FormulaRows[T], x: T, *, axis: Any, keepdims: bool, ddof: f
     return rows.sums(deviations * deviations) / freedom
 
 
-def _normalize_grad(rows: FormulaRows[T], g: T, x: T, *, eps: float, center: bool) -> T:
+def _grad_of_normal(
+    rows: FormulaRows[TermT], g: TermT, x: TermT, *, eps: float, center: bool
+) -> TermT:
     y, scale = rows.normal(x, eps, center)
     rest = g - rows.means(g) if center else g
     return (rest - y * rows.means(g * y)) * scale
 
 
 def _affine_normalize(
-    rows: FormulaRows[T], x: T, weight: T, *bias: T, eps: float, center: bool
-) -> T:
+    rows: FormulaRows[TermT], x: TermT, weight: TermT, *bias: TermT, eps: float, center: bool
+) -> TermT:
     scaled_by_power = rows.normal(x, eps, center)[0] * weight
     return scaled_by_power + bias[0] if bias else scaled_by_power
 
@@ -192,7 +196,7 @@ def _affine_normalize(
 SHARED_ROWS: dict[str, Callable[..., Any]] = {
     "affine_normalize": _affine_normalize,
     "normalize": lambda rows, x, *, eps, center: rows.normal(x, eps, center)[0],
-    "normalize_grad": _normalize_grad,
-    "softmax_grad": _softmax_grad,
+    "normalize_grad": _grad_of_normal,
+    "softmax_grad": _grad_of_softmax,
     "var": _variances,
 }

@@ -111,7 +111,7 @@ class Blockwise:
         name, dtype = equation.primitive.name, equation.outputs[0].type.dtype
         plain = all(type(x) is BlockValue for x in operands)
         if plain and dtype.char in SINGLE_AND_DOUBLE and {x.dtype for x in operands} == {dtype}:
-            made = written(SHARED_FORMULAS.get(name), operands, equation.params)
+            made = made_by(SHARED_FORMULAS.get(name), operands, equation.params)
             if made is not None:
                 return made
         if name == "astype" and plain and not operands[0].weak:
@@ -240,7 +240,7 @@ class Blockwise:
                 made = self._emit.softmax(whole[0], axes)
             else:
                 rows: FormulaRows[BlockValue] = FormulaRows(self._emit, groups, count)
-                made = written(SHARED_ROWS.get(name), [rows, *whole], params)
+                made = made_by(SHARED_ROWS.get(name), [rows, *whole], params)
             if made is not None:
                 return made
         return self._by_itself(equation, whole, axes)
@@ -270,7 +270,7 @@ class Blockwise:
         return self._emit.made(form, operands, out.type.dtype, self._places[out])
 
 
-def written(
+def made_by(
     formula: Callable[..., Any] | None, operands: Sequence[Any], params: Mapping[str, Any]
 ) -> BlockValue | None:
     """Returns what a formula makes of operands; None without one, or where it has none for them."""

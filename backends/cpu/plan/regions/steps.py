@@ -225,9 +225,9 @@ class BlockSteps:
 
     def chosen(self, condition: BlockValue, x: Any, y: Any, dtype: DType) -> BlockValue:
         """Returns x where a condition holds and y elsewhere, by the bits."""
-        if type(x) is BlockValue and is_zero(y):
+        if type(x) is BlockValue and is_number_zero(y):
             return self.masked(condition, x)
-        if type(y) is BlockValue and is_zero(x):
+        if type(y) is BlockValue and is_number_zero(x):
             return self.masked(condition, y, where=False)
         x, y = (v if type(v) is BlockValue else as_operand(v, dtype) for v in (x, y))
         mask, kind = self._mask(condition, dtype), np.dtype(SIGNED_INTEGERS[dtype.itemsize])
@@ -364,7 +364,7 @@ def _factors(x: BlockValue) -> tuple[BlockValue, BlockValue] | None:
     return pair
 
 
-def is_zero(x: Any) -> bool:
+def is_number_zero(x: Any) -> bool:
     """Says whether an operand is Python's number 0, with the sign of all its bits 0."""
     number = None if type(x) is BlockValue else constant(x)
     return type(number) in (int, float) and number == 0 and copysign(1.0, number) > 0

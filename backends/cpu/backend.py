@@ -196,7 +196,8 @@ class NumpyBackend(protocol.Backend):
         import_module(".plan", __package__)
 
     def load_native_plans(self) -> None:
-        """Imports what plans of machine code are made with."""
+        """Imports what plans of machine code are made with, and named by."""
+        import_module("hashlib")
         for name in NATIVE_PLANS:
             import_module(f".plan.{name}", __package__)
 

@@ -269,3 +269,37 @@ assert os.waitpid(child, 0)[1] == 0
 print(f.explain().splitlines()[-1].strip())
 """
     assert run_python(source) == "the last of these runs as machine code\n"
+
+
+IMPORTED_BY_THE_THREAD = """
+import sys, threading
+import numpy as np
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.backends.native import machine
+from functensor.backends.native.background import later
+from functensor.jitting import tiers
+tiers.SECONDS_BEFORE_COMPILING = 0.0
+outside = []
+class Noting:
+    def find_spec(self, name, *args):
+        by_thread = threading.current_thread() is not threading.main_thread()
+        # What is only looked for takes no lock of a module.
+        looked_for = name in ("llvmlite", "ml_dtypes", "scipy")
+        if by_thread and not looked_for and not machine._llvm_lock._is_owned():
+            outside.append(name)
+sys.meta_path.insert(0, Noting())
+x = np.linspace(0, 1, 100)
+f = ft.jit(lambda x: fnp.sin(x) * 2)
+f(x)
+assert later(int).wait(60)
+f.compile(x)
+print(f.explain().splitlines()[-1].strip(), outside)
+"""
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_compiling_thread_imports_in_steps_that_forks_wait_for(kept, tmp_path):
+    folder = str(tmp_path) if kept else ""
+    found = run_python(IMPORTED_BY_THE_THREAD, FUNCTENSOR_CACHE_DIR=folder)
+    assert found == "the last of these runs as machine code []\n"

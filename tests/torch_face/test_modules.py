@@ -398,7 +398,7 @@ def test_names_of_attributes_are_not_taken_twice():
         lambda: layer.add_module("weight", nn.ReLU()),
         lambda: layer.register_parameter("forward", None),
     ):
-        with pytest.raises(KeyError, match="Linear has an attribute '(weight|forward)' already"):
+        with pytest.raises(KeyError, match=r"Linear has an attribute '(weight|forward)' already"):
             register()
     with pytest.raises(TypeError, match="'scale' is a Parameter or None, not a Tensor"):
         layer.register_parameter("scale", torch.ones(1))

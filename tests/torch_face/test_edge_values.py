@@ -357,3 +357,10 @@ def test_random_integers_are_those_that_the_dtype_has(name, most):
     assert 0.99 * most < found.max().item() <= most
     assert found.min().item() < 0.01 * most + 1
     assert found.mean().item() == pytest.approx(most / 2, rel=0.05)
+
+
+@pytest.mark.parametrize("spacing", [1, 2.0])
+def test_central_differences_do_not_look_at_the_middle(spacing):
+    x = torch.tensor([1.0, NAN, 3.0, INF, 7.0], requires_grad=True)
+    (found,) = torch.gradient(x, spacing=spacing)
+    numpy.testing.assert_array_equal(found.detach().numpy() * spacing, [NAN, 1, NAN, 2, -INF])

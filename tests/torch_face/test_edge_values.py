@@ -364,3 +364,14 @@ def test_central_differences_do_not_look_at_the_middle(spacing):
     x = torch.tensor([1.0, NAN, 3.0, INF, 7.0], requires_grad=True)
     (found,) = torch.gradient(x, spacing=spacing)
     numpy.testing.assert_array_equal(found.detach().numpy() * spacing, [NAN, 1, NAN, 2, -INF])
+
+
+def test_what_distributions_tell_of_themselves_are_tensors():
+    one = torch.ones(2)
+    laws = torch.distributions
+    for law in (laws.Exponential(one), laws.HalfNormal(one), laws.HalfCauchy(one),
+                laws.Geometric(one / 2), laws.Independent(laws.HalfNormal(one), 1)):  # fmt: skip
+        assert isinstance(law.mode, torch.Tensor)
+        assert law.mode.tolist() == [0, 0]
+    none = laws.transforms.ComposeTransform([])
+    assert isinstance(none.log_abs_det_jacobian(one, one), torch.Tensor)

@@ -145,9 +145,12 @@ def _unevenly_spaced_gradient(f: Array, x: Array, axis: int, order: int) -> Arra
     d1 = ops.reshape(ops.index(steps, slice(None, -1)), wide)
     d2 = ops.reshape(ops.index(steps, slice(1, None)), wide)
     n = f.shape[axis]
+    middle = _slices_along(f, axis, 1, n - 1)
+    # Between equal distances it has no part, not even where it is infinite or NaN.
+    apart = ops.logical_and(ops.equal(d1, d2), ops.logical_not(ops.isfinite(middle)))
     inner = (
         -d2 / (d1 * (d1 + d2)) * _slices_along(f, axis, None, n - 2)
-        + (d2 - d1) / (d1 * d2) * _slices_along(f, axis, 1, n - 1)
+        + (d2 - d1) / (d1 * d2) * ops.where(apart, 0, middle)
         + d1 / (d2 * (d1 + d2)) * _slices_along(f, axis, 2, None)
     )
     h, k = ops.index(steps, 0), ops.index(steps, -1)

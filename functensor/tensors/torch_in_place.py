@@ -22,7 +22,12 @@ from .functions import (
     products,
     reductions,
 )
-from .functions.looked_at import check_between
+from .functions.looked_at import (
+    check_between,
+    check_integers,
+    check_parameter,
+    integers_of,
+)
 from .resting import put_to_rest
 from .shapes_in_place import ShapesInPlace
 from .tape import TapeTrace
@@ -176,37 +181,74 @@ class InPlaceFunctions(ShapesInPlace):
 
         return self._change(drawn, name)
 
-    def _real(self) -> Any:
-        """Returns the dtype in which real numbers for the tensor are drawn."""
-        return self.dtype if self.dtype.kind == "f" else TENSOR_DTYPES["f"]
+    def _real(self, name: str, complex_too: bool = False) -> Any:
+        """Returns the dtype in which real or complex numbers for the tensor are drawn.
+
+        Raises:
+            RuntimeError: the tensor has none.
+        """
+        dtype = self.dtype
+        if dtype.kind not in ("fVc" if complex_too else "fV"):
+            raise RuntimeError(f"{name} gives real numbers, which {dtype} has not")
+        return dtype
 
     def normal_(
         self, mean: float = 0, std: float = 1, *, generator: Generator | None = None
     ) -> Self:
-        """Takes normally distributed numbers."""
+        """Takes normally distributed numbers.
+
+        Both parts of complex numbers have the mean; the variance is shared between them.
+
+        Raises:
+            RuntimeError: ``std`` is negative, or the dtype one of integers or booleans.
+        """
+        check_parameter("x.normal_(): std", std)
+        kind = self._real("x.normal_()", complex_too=True)
+        center = mean * (1 + 1j) if kind.kind == "c" else mean
         return self._draw(
-            lambda key: random.normal(key, self.shape, self._real()) * std + mean,
+            lambda key: random.normal(key, self.shape, kind) * std + center,
             generator, "x.normal_()",
         )  # fmt: skip
 
     def uniform_(self, a: float = 0, b: float = 1, *, generator: Generator | None = None) -> Self:
-        """Takes numbers drawn evenly from [a, b)."""
-        return self._draw(
-            lambda key: random.uniform(key, self.shape, self._real(), a, b),
-            generator, "x.uniform_()",
-        )  # fmt: skip
+        """Takes numbers drawn evenly from [a, b), also for each part of complex numbers.
+
+        Raises:
+            RuntimeError: ``a`` is above ``b``, or the dtype one of integers or booleans.
+        """
+        check_parameter("x.uniform_(): the end", b, a)
+        kind = self._real("x.uniform_()", complex_too=True)
+
+        def draw(key: Any) -> Any:
+            if kind.kind != "c":
+                return random.uniform(key, self.shape, kind, a, b)
+            parts = random.uniform(key, (2, *self.shape), np.finfo(kind).dtype, a, b)
+            return ops.complex_of_parts(parts[0], parts[1])
+
+        return self._draw(draw, generator, "x.uniform_()")
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Self:
-        """Takes ones with a probability, and zeros."""
+        """Takes ones with a probability, and zeros.
+
+        Raises:
+            RuntimeError: a probability is not between 0 and 1.
+        """
         chances = p.detach().data if hasattr(p, "detach") else p
+        check_parameter("x.bernoulli_(): a probability", chances, 0, 1)
         return self._draw(
             lambda key: random.bernoulli(key, chances, self.shape), generator, "x.bernoulli_()"
         )
 
     def exponential_(self, lambd: float = 1, *, generator: Generator | None = None) -> Self:
-        """Takes exponentially distributed numbers of a rate."""
+        """Takes exponentially distributed numbers of a rate.
+
+        Raises:
+            RuntimeError: the rate is not positive, or the dtype not one of real numbers.
+        """
+        check_parameter("x.exponential_(): the rate", lambd, above=True)
+        kind = self._real("x.exponential_()")
         return self._draw(
-            lambda key: random.exponential(key, self.shape, self._real()) / lambd,
+            lambda key: random.exponential(key, self.shape, kind) / lambd,
             generator, "x.exponential_()",
         )  # fmt: skip
 
@@ -251,23 +293,40 @@ class InPlaceFunctions(ShapesInPlace):
     def cauchy_(
         self, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
     ) -> Self:
-        """Takes Cauchy-distributed numbers of a median and a scale."""
+        """Takes Cauchy-distributed numbers of a median and a scale.
+
+        Raises:
+            RuntimeError: the scale is not positive, or the dtype not one of real numbers.
+        """
+        check_parameter("x.cauchy_(): sigma", sigma, above=True)
+        kind = self._real("x.cauchy_()")
         return self._draw(
-            lambda key: random.cauchy(key, self.shape, self._real()) * sigma + median,
+            lambda key: random.cauchy(key, self.shape, kind) * sigma + median,
             generator, "x.cauchy_()",
         )  # fmt: skip
 
     def log_normal_(
         self, mean: float = 1, std: float = 2, *, generator: Generator | None = None
     ) -> Self:
-        """Takes numbers whose logarithms are normally distributed."""
+        """Takes numbers whose logarithms are normally distributed.
+
+        Raises:
+            RuntimeError: ``std`` is not positive, or the dtype not one of real numbers.
+        """
+        check_parameter("x.log_normal_(): std", std, above=True)
+        kind = self._real("x.log_normal_()")
         return self._draw(
-            lambda key: ops.exp(random.normal(key, self.shape, self._real()) * std + mean),
+            lambda key: ops.exp(random.normal(key, self.shape, kind) * std + mean),
             generator, "x.log_normal_()",
         )  # fmt: skip
 
     def geometric_(self, p: float, *, generator: Generator | None = None) -> Self:
-        """Takes numbers of trials up to the first success, of a probability."""
+        """Takes numbers of trials up to the first success, of a probability.
+
+        Raises:
+            RuntimeError: the probability is not above 0 and at most 1.
+        """
+        check_parameter("x.geometric_(): p", p, 0, 1, above=True)
         return self._draw(
             lambda key: random.geometric(key, p, self.shape), generator, "x.geometric_()"
         )
@@ -275,9 +334,17 @@ class InPlaceFunctions(ShapesInPlace):
     def random_(
         self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
     ) -> Self:
-        """Takes integers drawn evenly from ``from_`` to before ``to``; of one number, from 0."""
+        """Takes integers drawn evenly from ``from_`` to before ``to``; of one number, from 0.
+
+        Without a number they are all that the dtype has from 0 on, or, of floats, all up to those
+        that have neighbours at a distance of 1.
+
+        Raises:
+            RuntimeError: the dtype has not all of them.
+        """
         if to is None:
-            from_, to = 0, from_ or 2**24
+            from_, to = 0, from_ or min(integers_of(self.dtype)[1] + 1, 2**63 - 1)
+        check_integers("x.random_()", self.dtype, from_, to)
         return self._draw(
             lambda key: random.randint(key, self.shape, from_, to), generator, "x.random_()"
         )

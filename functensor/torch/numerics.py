@@ -104,9 +104,12 @@ def slopes(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
         column = np.asarray(weights, np.float64).reshape(-1, *after).astype(x.dtype)
         return values * beside(values, column)
 
-    inner = times(-right / (left * (left + right)), part(0, n - 2))
-    inner = inner + times((right - left) / (left * right), part(1, n - 1))
-    inner = inner + times(left / (right * (left + right)), part(2, n))
+    if even:
+        inner = times(0.5 / left, part(2, n) - part(0, n - 2))
+    else:
+        inner = times(-right / (left * (left + right)), part(0, n - 2))
+        inner = inner + times((right - left) / (left * right), part(1, n - 1))
+        inner = inner + times(left / (right * (left + right)), part(2, n))
     if edge_order == 1:
         first = times([1 / steps[0]], part(1, 2) - part(0, 1))
         last = times([1 / steps[-1]], part(n - 1, n) - part(n - 2, n - 1))

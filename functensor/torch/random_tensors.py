@@ -15,7 +15,7 @@ from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
 from ..tensors import Tensor
 from ..tensors.default_dtypes import TENSOR_DTYPES
-from ..tensors.functions.looked_at import check_between
+from ..tensors.functions.looked_at import check_between, check_integers, check_parameter
 from ..tensors.functions.naming import with_words
 from .creation import sizes_of
 
@@ -103,6 +103,7 @@ def randint(
     if size is None:
         low, high, size = 0, low, high
     shape = tuple(size)
+    check_integers("randint", dtype_named(dtype), int(low), int(high))
     out = drawn(
         lambda key, dt: random.randint(key, shape, int(low), int(high)), generator, np.int64, device
     )
@@ -165,8 +166,13 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Generator | None
 
 
 def poisson(input: Any, generator: Generator | None = None) -> Tensor:
-    """Returns Poisson-distributed numbers of the means that a tensor holds."""
+    """Returns Poisson-distributed numbers of the means that a tensor holds.
+
+    Raises:
+        RuntimeError: one is negative, or NaN.
+    """
     rates = input.detach().data
+    check_parameter("poisson: a rate", rates)
     kind = input.dtype
     return drawn(
         lambda key, dt: ops.astype(random.poisson(key, rates), kind), generator, kind, input.device

@@ -128,3 +128,13 @@ def test_extrema_with_an_initial_value():
     found = np.nanmax(np.array([False, True]), initial=True)
     assert found.dtype == bool
     assert np.bincount([]).tolist() == []
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("places", [(), (2.0,), ([0.0, 1.0, 2.0, 3.0, 4.0],), ([0, 1, 3, 5, 6],)])
+def test_central_differences_do_not_look_at_the_middle(places):
+    x = numpy.array([1.0, NAN, 3.0, INF, 7.0])
+    wanted = numpy.gradient(x, *places)
+    for function in (np.gradient, ft.jit(np.gradient)):
+        found = function(x, *map(np.array, places))
+        numpy.testing.assert_array_equal(found, wanted)

@@ -330,3 +330,48 @@ def test_parts_of_singular_value_decompositions_have_names():
     for found in (torch.svd(x), x.svd()):
         assert found.S.tolist() == [2, 1]
         numpy.testing.assert_allclose(found.U @ torch.diag(found.S) @ found.V.mT, x, atol=1e-6)
+
+
+def test_complex_numbers_are_drawn_in_both_parts():
+    torch.manual_seed(0)
+    x = torch.zeros(20_000, dtype=torch.complex64)
+    for part in (x.normal_(3, 2).real, x.imag):
+        assert part.mean().item() == pytest.approx(3, abs=0.05)
+        assert part.var().item() == pytest.approx(2, abs=0.1)
+    for part in (x.uniform_(1, 3).real, x.imag):
+        assert part.min().item() >= 1
+        assert part.max().item() < 3
+        assert part.mean().item() == pytest.approx(2, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("bool", 1), ("uint8", 255), ("int16", 2**15 - 1), ("int32", 2**31 - 1),
+        ("int64", 2**63 - 1), ("float16", 2**11), ("bfloat16", 2**8), ("float32", 2**24),
+    ],
+)  # fmt: skip
+def test_random_integers_are_those_that_the_dtype_has(name, most):
+    torch.manual_seed(0)
+    found = torch.zeros(4000, dtype=getattr(torch, name)).random_().double()
+    assert 0.99 * most < found.max().item() <= most
+    assert found.min().item() < 0.01 * most + 1
+    assert found.mean().item() == pytest.approx(most / 2, rel=0.05)
+
+
+@pytest.mark.parametrize("spacing", [1, 2.0])
+def test_central_differences_do_not_look_at_the_middle(spacing):
+    x = torch.tensor([1.0, NAN, 3.0, INF, 7.0], requires_grad=True)
+    (found,) = torch.gradient(x, spacing=spacing)
+    numpy.testing.assert_array_equal(found.detach().numpy() * spacing, [NAN, 1, NAN, 2, -INF])
+
+
+def test_what_distributions_tell_of_themselves_are_tensors():
+    one = torch.ones(2)
+    laws = torch.distributions
+    for law in (laws.Exponential(one), laws.HalfNormal(one), laws.HalfCauchy(one),
+                laws.Geometric(one / 2), laws.Independent(laws.HalfNormal(one), 1)):  # fmt: skip
+        assert isinstance(law.mode, torch.Tensor)
+        assert law.mode.tolist() == [0, 0]
+    none = laws.transforms.ComposeTransform([])
+    assert isinstance(none.log_abs_det_jacobian(one, one), torch.Tensor)

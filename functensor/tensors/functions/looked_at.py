@@ -8,10 +8,12 @@ import numpy as np
 
 from ...primitives.core.array import Array, Tracer
 from ...primitives.core.registry import registry as ops
+from ...primitives.core.shape_dtype import finfo
 
 __all__ = [
-    "all_differ", "check_between", "check_divisor", "check_mask", "check_not_negative",
-    "check_places", "with_masks", "with_numbers",
+    "all_differ", "check_between", "check_divisor", "check_integers", "check_mask",
+    "check_not_negative", "check_parameter", "check_places", "integers_of", "with_masks",
+    "with_numbers",
 ]  # fmt: skip
 
 # What has no dtype of its own, and is no integer.
@@ -59,6 +61,41 @@ def check_between(name: str, x: Any, low: float, high: float, error: type[Except
     if not (low <= least and most <= high and np.isfinite(most)):
         bounds = f"at least {low}, and finite" if high == np.inf else f"from {low} to {high}"
         raise error(f"{name} is {bounds}, not from {least} to {most}")
+
+
+def check_parameter(
+    name: str, x: Any, low: float = 0, high: float = np.inf, above: bool = False
+) -> None:
+    """Raises a ``RuntimeError`` for a parameter outside of an interval, or NaN.
+
+    Args:
+        name: what messages call it.
+        x: a number, or a tensor, whose values are looked at if they are at hand.
+        low, high: the ends, which it may be.
+        above: whether it may not be the lower end.
+    """
+    values = np.asarray(x) if isinstance(x, int | float | np.generic) else _values_at_hand(x)
+    if values is not None and not (
+        ((values > low) if above else (values >= low)) & (values <= high)
+    ).all():
+        words = f"above {low}" if above else f"at least {low}"
+        end = "" if high == np.inf else f" and at most {high}"
+        raise RuntimeError(f"{name} is {words}{end}, not {x}")
+
+
+def integers_of(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Returns the first and the last integer up to which a dtype has all."""
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    last = 1 if dtype.kind == "b" else 2 ** (finfo(dtype).nmant + 1)
+    return (0 if dtype.kind == "b" else -last), last
+
+
+def check_integers(name: str, dtype: np.dtype[Any], low: int, high: int) -> None:
+    """Raises a ``RuntimeError`` where a dtype has not all integers from low to before high."""
+    least, most = integers_of(dtype)
+    if dtype.kind in "iub" and (low < least or high - 1 > most):
+        raise RuntimeError(f"{name}: {dtype} has not all integers from {low} to {high - 1}")
 
 
 def check_divisor(name: str, x: Any, y: Any) -> None:

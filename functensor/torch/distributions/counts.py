@@ -13,6 +13,7 @@ from ...primitives.core.registry import registry as ops
 from ...scipy import special
 from ...tensors import Tensor, no_grad
 from ...tensors.functions.naming import on_host
+from ..creation import zeros_like
 from . import constraints
 from .constraints import Constraint, unchanging
 from .distribution import Distribution, ExponentialFamily, Parameter, draw_with, together
@@ -245,7 +246,7 @@ class Geometric(Trials):
     @property
     def mode(self) -> Any:
         """Zero, the most probable value."""
-        return ops.zeros_like(self.probs)
+        return zeros_like(self.probs)
 
     @property
     def variance(self) -> Any:

@@ -356,7 +356,7 @@ class Scaled(OfLaw):
     @property
     def mode(self) -> Any:
         """Zero, the value of greatest density."""
-        return ops.zeros_like(self.scale)
+        return full_like(self.scale, 0.0)
 
 
 class HalfNormal(Scaled):
@@ -455,7 +455,7 @@ class Exponential(OfLaw, ExponentialFamily):
     @property
     def mode(self) -> Any:
         """Zero, the value of greatest density."""
-        return ops.zeros_like(self.rate)
+        return full_like(self.rate, 0.0)
 
     @property
     def variance(self) -> Any:

@@ -12,6 +12,7 @@ from ...faces.publish import publish
 from ...primitives.core.registry import registry as ops
 from ...scipy import special
 from ...tensors import Tensor
+from ..creation import zeros_like
 from . import constraints
 from .distribution import sum_last, together
 from .matrix_transforms import (
@@ -355,7 +356,7 @@ class ComposeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Returns the sum of the transforms'."""
         dims = [max(part.domain.event_dim, part.codomain.event_dim) for part in self.parts]
-        most, total = max(dims, default=0), ops.zeros_like(x) if not dims else 0
+        most, total = max(dims, default=0), zeros_like(x) if not dims else 0
         for part, dim in zip(self.parts, dims):
             after = part._call(x)
             total = total + sum_last(part.log_abs_det_jacobian(x, after), most - dim)

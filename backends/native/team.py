@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from .instructions import Lines
     from .printer import Module
 
-__all__ = ["Team", "awake", "opened_and_closed", "serve_teams", "server", "shared_call"]
+__all__ = [
+    *("Team", "TeamOfPieces", "awake", "opened_and_closed", "serve_teams", "server"),
+    "shared_call",
+]
 
 # The bytes between the parts of a team's memory, so that no two share a line of a cache.
 APART = 128
@@ -38,11 +41,13 @@ APART = 128
 # the place is that on the desk where it lies, or null.
 CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE = (APART * i for i in range(6))
 MOST_PARTS = (1 << 16) - 1
-# The desk has the number of the helpers that look at it, and places for so many teams.
+# The desk has the number of the helpers that look at it, and places for so many teams. One more
+# place is for the team of work that is called from Python piece by piece.
 AWAKE, TEAM_PLACES, MOST_TEAMS = 0, APART, 4
-# A helper looks so often for work of the teams on the desk, for a millisecond or more, and so often
-# for another team, for a tenth of that.
-MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 30_000, 3_000
+PLACE_OF_PIECES = TEAM_PLACES + 8 * MOST_TEAMS
+# A helper looks so often for the next piece of the team of pieces, for two milliseconds or more, so
+# often for work of other teams on the desk, for a quarter of that, and so often for another team.
+MOST_LOOKS_FOR_PIECES, MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 120_000, 30_000, 3_000
 # Who waits for others looks so often, and then lets them have the core: they wait for one.
 LOOKS_BEFORE_REST = 3_000
 PAUSES = {True: ("llvm.aarch64.hint", "i32 1"), False: ("llvm.x86.sse2.pause", "")}
@@ -186,7 +191,11 @@ on:
   br i1 %more, label %scan, label %idle
 idle:
   call void @{pause}({given})
-  %step = select i1 %lies, i64 1, i64 {fast}
+  %pieces_place = getelementptr i8, ptr %desk, i64 {pieces}
+  %pieces = load atomic ptr, ptr %pieces_place monotonic, align 8
+  %no_pieces = icmp eq ptr %pieces, null
+  %other_step = select i1 %lies, i64 {slow}, i64 {fast}
+  %step = select i1 %no_pieces, i64 %other_step, i64 1
   %left = add i64 %looks, %step
   %waits = icmp slt i64 %left, {looks}
   br i1 %waits, label %look, label %end
@@ -218,7 +227,7 @@ def yielding_declaration() -> dict[str, str]:
 
 
 def shared_call(
-    lines: Lines, module: Module, team: str, function: str, arguments: str, parts: int
+    lines: Lines, module: Module, team: str, function: str, arguments: str, parts: int | str
 ) -> None:
     """Writes the call of a function for each of its parts, which a team shares.
 
@@ -228,7 +237,7 @@ def shared_call(
         team: the name of the address of the team's memory.
         function: the name of a function of the address of its arguments and the number of a part.
         arguments: the name of that address.
-        parts: how many parts there are.
+        parts: how many parts there are; a number, or its name.
     """
     name, given = pause()
     places = {"function": FUNCTION, "arguments": ARGUMENTS_PLACE, "finished": FINISHED}
@@ -268,7 +277,7 @@ def opened_and_closed(lines: Lines, module: Module, object_place: int) -> None:
 
 
 # The words of the desk, which is never freed.
-desk: Any = never_freed(np.zeros((TEAM_PLACES + 8 * MOST_TEAMS) // 8, np.uintp))
+desk: Any = never_freed(np.zeros(PLACE_OF_PIECES // 8 + 1, np.uintp))
 desk_address = int(desk.ctypes.data)
 
 
@@ -300,6 +309,20 @@ class Team:
         self.idle.append(self)
 
 
+class TeamOfPieces(Team):
+    """The team of work that is called from Python piece by piece.
+
+    It stays on the desk after a piece, as long as helpers look for the next one. If several threads
+    have pieces at once, helpers find the team of the last one that has begun.
+    """
+
+    idle: ClassVar[list[Team]] = []
+
+    def show(self) -> None:
+        """Lays it on the desk."""
+        desk[PLACE_OF_PIECES // 8] = self.memory.ctypes.data
+
+
 def awake() -> int:
     """Returns how many helpers look for work now."""
     return int(desk[AWAKE // 8])
@@ -308,6 +331,9 @@ def awake() -> int:
 def serve_teams() -> None:
     """Takes parts of the work of all teams on the desk, until there is none for a while."""
     server()(desk)
+    if not awake():
+        # Its pieces are over, or the next one puts it back.
+        desk[PLACE_OF_PIECES // 8] = 0
 
 
 @cache
@@ -316,7 +342,9 @@ def server() -> ObjectsCall:
     name, given = pause()
     text = SERVE_TEXT.format(
         pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=TEAM_PLACES,
-        teams=MOST_TEAMS, looks=MOST_LOOKS, fast=MOST_LOOKS // MOST_LOOKS_AT_EMPTY,
+        teams=MOST_TEAMS + 1, pieces=PLACE_OF_PIECES, looks=MOST_LOOKS_FOR_PIECES,
+        slow=MOST_LOOKS_FOR_PIECES // MOST_LOOKS,
+        fast=MOST_LOOKS_FOR_PIECES // MOST_LOOKS_AT_EMPTY,
     )  # fmt: skip
     text = "\n".join([pause_declaration(), TAKE_TEXT, text])
     code = machine_code(FEW_PASSES + text, ["team_serve"])

@@ -1,0 +1,186 @@
+"""Products of matrices outside of plans, in parts that threads share.
+
+A product of two matrices is cut as in plans, one of stacks into those of its matrices. The parts do
+not depend on who computes them, and neither do their bits. Where machine code is to be had,
+threads hand them on without Python in between; until it is there, and elsewhere, the pool does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....native.background import later
+from .matmul import cut_up, multiply_each, threaded_matmul
+from .pool import call_helpers, threads
+from .sharing import MeasuredSharing
+
+if TYPE_CHECKING:
+    from ....annotations import Buffer, Shape
+    from ....native.background import BackgroundJob
+
+__all__ = ["product_in_parts"]
+
+# So many layouts of operands are known at once.
+MOST_LAYOUTS = 512
+# What measurements of a layout take is bounded by the times between them.
+CALLS_BETWEEN_MEASUREMENTS = 20
+# BLAS's number for operands as they are given; transposed ones have the next one.
+AS_GIVEN = 111
+# Products of fewer rows, columns, or terms are not computed as those of matrices.
+FEWEST_OF_A_MATRIX = 2
+
+
+class Layout:
+    """The parts of products of operands with some shapes and strides.
+
+    Attributes:
+        shape: the result's.
+        numbers: what machine code is told of the parts; None where it does not compute them.
+        stack: whether the operands are stacks.
+    """
+
+    __slots__ = ("_by_code", "_by_pool", "numbers", "shape", "stack")
+
+    def __init__(self, x: Buffer, y: Buffer) -> None:
+        self.stack = x.ndim > 2
+        self.shape = (*x.shape[:-1], y.shape[-1])
+        self.numbers: Any = described(x, y, self.shape)
+        self._by_code = MeasuredSharing(inf, CALLS_BETWEEN_MEASUREMENTS, given_number)
+        self._by_pool = MeasuredSharing()
+
+    def __repr__(self) -> str:
+        return f"<parts of products of shape {self.shape}>"
+
+    def by_code(self, run: Callable[..., Any], x: Buffer, y: Buffer) -> Any:
+        """Returns the product by machine code; None where NumPy is to compute it."""
+        from ....native.product_parts import AT_ONE_PLACE, SAID_PLACE
+        from ....native.team import TeamOfPieces, awake, serve_teams
+
+        out = np.empty(self.shape, x.dtype)
+        # Other threads may have a product of this layout at the same time.
+        numbers = self.numbers.copy()
+
+        def multiplied(number: int) -> None:
+            team = TeamOfPieces.taken(helped=False)
+            if number > 1:
+                team.show()
+                if awake() < number - 1:
+                    call_helpers(serve_teams, number - 1)
+            run(x, y, out, numbers, team.memory)
+            team.give_back()
+
+        self._by_code(multiplied, threads.number)
+        said = numbers[SAID_PLACE]
+        if said and (said == AT_ONE_PLACE or set(np.geterr().values()) != {"ignore"}):
+            return None
+        return out
+
+    def by_pool(self, x: Buffer, y: Buffer) -> Any:
+        """Returns the product by the threads of the pool."""
+        if not self.stack:
+            return threaded_matmul(x, y, None, self._by_pool)
+        out = np.empty(self.shape, x.dtype)
+        number = threads.number
+        length = len(x)
+        edges = [length * i // number for i in range(number + 1)]
+        parts = [(x[i:j], y[i:j], out[i:j]) for i, j in zip(edges, edges[1:]) if i < j]
+        self._by_pool(partial(multiply_each, iter(parts)), len(parts))
+        return out
+
+
+def given_number(work: Callable[[int], Any], number: int) -> None:
+    """Calls a function with the number of threads that may do its work."""
+    work(number)
+
+
+def distance_of_rows(strides: tuple[int, int], shape: Shape, itemsize: int) -> tuple[bool, int]:
+    """Returns if BLAS takes a matrix as a transposed one, and how many elements its rows lie apart.
+
+    The number is 0 where it takes the matrix in no way. The choice is NumPy's.
+    """
+    for turned in (False, True):
+        apart, step = strides[::-1] if turned else strides
+        across = shape[0] if turned else shape[1]
+        if step == itemsize and apart % itemsize == 0 and across <= apart // itemsize < 1 << 31:
+            return turned, apart // itemsize
+    return False, 0
+
+
+def described(x: Buffer, y: Buffer, shape: Shape) -> Any:
+    """Returns the numbers that machine code takes; None where it does not take such operands."""
+    if x.dtype.char not in "fd" or not x.dtype.isnative:
+        return None
+    out = np.empty(shape, x.dtype)
+    if x.ndim == 2:
+        parts = cut_up(x, y, out)[1]
+    else:
+        parts = [(x[at], y[at], out[at]) for at in np.ndindex(*shape[:-2])]
+    orders = []
+    for a, b, c in parts:
+        found = [distance_of_rows(v.strides, v.shape, v.itemsize) for v in (a, b, c)]
+        if min(*a.shape, b.shape[1]) < FEWEST_OF_A_MATRIX or not all(n for _, n in found):
+            return None
+        orders.append(found)
+    (x_turned, x_rows), (y_turned, y_rows), (_, out_rows) = orders[0]
+    numbers = [len(parts), 0, x.shape[-1], AS_GIVEN + x_turned, AS_GIVEN + y_turned]
+    numbers += [x_rows, y_rows, out_rows]
+    for a, b, c in parts:
+        starts = [part.ctypes.data - v.ctypes.data for part, v in ((a, x), (b, y), (c, out))]
+        numbers += [*c.shape, *starts]
+    return np.array(numbers, np.int64)
+
+
+class Multipliers:
+    """The functions of machine code, which a thread makes that nobody waits for.
+
+    Attributes:
+        found: the function for each letter of a dtype; None where there is none.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+        self._job: BackgroundJob | None = None
+
+    def __call__(self, char: str) -> Callable[..., Any] | None:
+        """Returns the function for a dtype if it is there, and else has it made."""
+        if char in self.found:
+            return self.found[char]  # type: ignore[no-any-return]
+        if self._job is None or self._job.done:
+            self._job = later(partial(self.make, char))
+        return None
+
+    def make(self, char: str) -> None:
+        """Makes the function for a dtype."""
+        made = None
+        try:
+            from ....native.product_parts import multiplier  # only where there is large work
+
+            made = multiplier(char)
+        finally:
+            self.found[char] = made
+
+
+multipliers = Multipliers()
+layouts: dict[Any, Layout] = {}
+
+
+def product_in_parts(x: Buffer, y: Buffer) -> Any:
+    """Returns ``x @ y`` of matrices, or of stacks of as many, while BLAS keeps to one thread."""
+    char = x.dtype.char
+    key = char, threads.number, x.shape, x.strides, y.shape, y.strides
+    layout = layouts.get(key)
+    if layout is None:
+        if len(layouts) >= MOST_LAYOUTS:
+            layouts.clear()
+        layout = layouts[key] = Layout(x, y)
+    if layout.numbers is not None:
+        run = multipliers(char)
+        out = None if run is None else layout.by_code(run, x, y)
+        if out is not None:
+            return out
+    return layout.by_pool(x, y)

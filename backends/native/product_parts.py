@@ -12,8 +12,9 @@ from .array_objects import OBJECT_HEADER, is_known
 from .blas import BLAS_SYMBOLS, ROW_MAJOR, numpy_blas
 from .c_library import c_function
 from .entry import objects_call
+from .instruction_sets import NativeUnavailable
 from .instructions import FLOAT_TYPES, Lines
-from .machine import FEW_PASSES, NativeUnavailable, NotCompiled, machine_code
+from .machine import FEW_PASSES, NotCompiled, machine_code
 from .printer import Module
 from .team import server, shared_call
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import inf
+from itertools import pairwise
+from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....native.background import later
+from ....native.desk import awake
 from .matmul import cut_up, multiply_each, threaded_matmul
 from .pool import call_helpers, threads
-from .sharing import MeasuredSharing
+from .sharing import MeasuredSharing, given_number
 
 if TYPE_CHECKING:
     from ....annotations import Buffer, Shape
@@ -33,6 +35,8 @@ CALLS_BETWEEN_MEASUREMENTS = 20
 AS_GIVEN = 111
 # Products of fewer rows, columns, or terms are not computed as those of matrices.
 FEWEST_OF_A_MATRIX = 2
+# Stacks of more matrices are cut into as many parts as there are threads.
+MOST_MATRICES = 4096
 
 
 class Layout:
@@ -59,22 +63,11 @@ class Layout:
     def by_code(self, run: Callable[..., Any], x: Buffer, y: Buffer) -> Any:
         """Returns the product by machine code; None where NumPy is to compute it."""
         from ....native.product_parts import AT_ONE_PLACE, SAID_PLACE
-        from ....native.team import TeamOfPieces, awake, serve_teams
 
         out = np.empty(self.shape, x.dtype)
         # Other threads may have a product of this layout at the same time.
         numbers = self.numbers.copy()
-
-        def multiplied(number: int) -> None:
-            team = TeamOfPieces.taken(helped=False)
-            if number > 1:
-                team.show()
-                if awake() < number - 1:
-                    call_helpers(serve_teams, number - 1)
-            run(x, y, out, numbers, team.memory)
-            team.give_back()
-
-        self._by_code(multiplied, threads.number)
+        self._by_code(partial(multiplied, run, (x, y, out, numbers)), threads.number)
         said = numbers[SAID_PLACE]
         if said and (said == AT_ONE_PLACE or set(np.geterr().values()) != {"ignore"}):
             return None
@@ -88,14 +81,22 @@ class Layout:
         number = threads.number
         length = len(x)
         edges = [length * i // number for i in range(number + 1)]
-        parts = [(x[i:j], y[i:j], out[i:j]) for i, j in zip(edges, edges[1:]) if i < j]
+        parts = [(x[i:j], y[i:j], out[i:j]) for i, j in pairwise(edges) if i < j]
         self._by_pool(partial(multiply_each, iter(parts)), len(parts))
         return out
 
 
-def given_number(work: Callable[[int], Any], number: int) -> None:
-    """Calls a function with the number of threads that may do its work."""
-    work(number)
+def multiplied(run: Callable[..., Any], operands: tuple[Any, ...], number: int = 1) -> None:
+    """Fills the memory of a product by machine code, on so many threads."""
+    from ....native.team import TeamOfPieces, serve_teams
+
+    team = TeamOfPieces.taken(helped=False)
+    if number > 1:
+        team.show()
+        if awake() < number - 1:
+            call_helpers(serve_teams, number - 1)
+    run(*operands, team.memory)
+    team.give_back()
 
 
 def distance_of_rows(strides: tuple[int, int], shape: Shape, itemsize: int) -> tuple[bool, int]:
@@ -113,7 +114,8 @@ def distance_of_rows(strides: tuple[int, int], shape: Shape, itemsize: int) -> t
 
 def described(x: Buffer, y: Buffer, shape: Shape) -> Any:
     """Returns the numbers that machine code takes; None where it does not take such operands."""
-    if x.dtype.char not in "fd" or not x.dtype.isnative:
+    many = prod(shape[:-2]) > MOST_MATRICES
+    if many or x.dtype.char not in "fd" or not x.dtype.isnative:
         return None
     out = np.empty(shape, x.dtype)
     if x.ndim == 2:

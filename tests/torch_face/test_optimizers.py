@@ -348,10 +348,10 @@ def test_a_count_that_was_set_to_zero_is_counted_on_without_operations(monkeypat
 
     step()
     count = optimizer.state[w]["step"]
-    seen = count.view(1)
     count.zero_()
     monkeypatch.setattr(torch.Tensor, "fill_", None)
     step()
+    seen = count.view(1)
     step()
     assert optimizer.state[w]["step"] is count
     assert (count.item(), seen.tolist()) == (2.0, [2.0])

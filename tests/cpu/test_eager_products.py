@@ -184,3 +184,17 @@ def test_a_team_leaves_the_desk_with_the_last_helper():
     team.serve_teams()
     assert not desk.has_pieces()
     own.give_back()
+
+
+@needs_code
+def test_helpers_find_no_product_that_is_measured_on_one_thread(monkeypatch):
+    monkeypatch.setattr(eager_products, "call_helpers", lambda *given: None)
+    met = []
+
+    def run(memory):
+        met.append(memory.ctypes.data == int(desk.desk[desk.PLACE_OF_PIECES // 8]))
+
+    for number in (2, 1, 2):
+        eager_products.multiplied(run, (), number)
+    assert met == [True, False, True]
+    desk.clear_desk()

@@ -88,10 +88,11 @@ class Layout:
 
 def multiplied(run: Callable[..., Any], operands: tuple[Any, ...], number: int = 1) -> None:
     """Fills the memory of a product by machine code, on so many threads."""
-    from ....native.team import TeamOfPieces, serve_teams
+    from ....native.team import Team, TeamOfPieces, serve_teams
 
-    team = TeamOfPieces.taken(helped=False)
-    if number > 1:
+    # Helpers that look for the next piece find no other team.
+    team = (TeamOfPieces if number > 1 else Team).taken(helped=False)
+    if isinstance(team, TeamOfPieces):
         team.show()
         if awake() < number - 1:
             call_helpers(serve_teams, number - 1)

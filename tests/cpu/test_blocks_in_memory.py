@@ -6,6 +6,7 @@ import pytest
 from functensor.backends import get
 from functensor.backends.cpu import where_and_extrema
 from functensor.backends.cpu.blocks import BLOCK_ELEMENTS, flat_in_memory
+from functensor.backends.cpu.scatter import are_pieces
 
 kernels = get("numpy").kernels
 
@@ -83,3 +84,45 @@ def test_pooling_in_blocks_has_the_bits_of_pooling_image_by_image(windows, dtype
         assert winner[i : i + 1].tobytes() == won.tobytes()
         wanted = kernels["pool_scatter"](g[i : i + 1], won, spatial=(24, 24), windows=windows)
         assert spread[i : i + 1].tobytes() == wanted.tobytes()
+
+
+class Key:
+    arrays = 0
+
+    def __init__(self, *native):
+        self.native = native
+
+
+S = slice
+PIECES = [
+    ([Key(S(0, 2)), Key(S(2, 5))], True),
+    ([Key(S(2, None)), Key(S(None, 2))], True),
+    ([Key(S(None), S(3, 4)), Key(S(0, 5), S(0, 3))], True),
+    ([Key(S(0, 2)), Key(S(3, 5))], False),
+    ([Key(S(0, 3)), Key(S(2, 5))], False),
+    ([Key(S(0, 2)), Key(S(2, 4))], False),
+    ([Key(S(1, 2)), Key(S(2, 5))], False),
+    ([Key(S(0, 2)), Key(S(None), S(2, 4))], False),
+    ([Key(S(0, 2)), Key(S(2, 5)), Key(S(0, 2))], False),
+    ([Key(S(4, None, -1)), Key(S(0, 0))], False),
+    ([Key(S(0, 5, 2)), Key(S(1, 5, 2))], False),
+    ([Key(S(0, 2), S(0, 4)), Key(S(2, 5), S(0, 3))], False),
+    ([Key(0), Key(S(1, 5))], False),
+    ([Key(...), Key(S(0, 2))], False),
+    ([Key(S(None))], False),
+]
+
+
+@pytest.mark.parametrize(("keys", "wanted"), PIECES)
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int64"])
+def test_pieces_of_an_array_are_put_together_with_the_bits_of_their_sum(keys, wanted, dtype):
+    shape = (5, 4)
+    assert are_pieces(keys, shape) == wanted
+    whole = np.zeros(shape, dtype)
+    values = [(np.random.default_rng(1).normal(size=whole[k.native].shape) * 9).astype(dtype)
+              for k in keys]  # fmt: skip
+    for value, key in zip(values, keys, strict=True):
+        value[..., :1] = -0.0
+        value[..., 1:2] = np.inf if dtype != "int64" else 0
+        whole[key.native] += value
+    same_bits(kernels["scatter_add"](*values, shape=shape, keys=keys), whole)

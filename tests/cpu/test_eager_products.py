@@ -112,6 +112,21 @@ def test_what_blas_does_not_take_is_left_to_numpy(x, y):
 
 
 @needs_code
+def test_what_lies_between_addresses_of_numbers_is_left_to_numpy(monkeypatch):
+    found = eager_products.Multipliers()
+    found.found["f"] = lambda *given: 1 / 0
+    monkeypatch.setattr(eager_products, "multipliers", found)
+    memory = np.zeros(4 * 256 * 256 + 1, np.uint8)
+    x = memory[1:].view(np.float32).reshape(256, 256)
+    x[...] = normal(256, 256)
+    y = normal(256, 300)
+    with blas_threads.alone():
+        np.testing.assert_allclose(eager_products.product_in_parts(x, y), x @ y, 1e-4, 1e-4)
+        with pytest.raises(ZeroDivisionError):
+            eager_products.product_in_parts(x.copy(), y)
+
+
+@needs_code
 def test_numbers_that_overflow_are_told_of():
     run = product_parts.multiplier("f")
     x = np.full((256, 256), 1e30, np.float32)

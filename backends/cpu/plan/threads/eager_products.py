@@ -35,6 +35,8 @@ CALLS_BETWEEN_MEASUREMENTS = 20
 AS_GIVEN = 111
 # Products of fewer rows, columns, or terms are not computed as those of matrices.
 FEWEST_OF_A_MATRIX = 2
+# Some BLAS have whole numbers of 32 bits.
+LARGEST_SIZE = (1 << 31) - 1
 # Stacks of more matrices are cut into as many parts as there are threads.
 MOST_MATRICES = 4096
 
@@ -108,7 +110,7 @@ def distance_of_rows(strides: tuple[int, int], shape: Shape, itemsize: int) -> t
     for turned in (False, True):
         apart, step = strides[::-1] if turned else strides
         across = shape[0] if turned else shape[1]
-        if step == itemsize and apart % itemsize == 0 and across <= apart // itemsize < 1 << 31:
+        if step == itemsize and not apart % itemsize and across <= apart // itemsize <= LARGEST_SIZE:
             return turned, apart // itemsize
     return False, 0
 
@@ -126,7 +128,10 @@ def described(x: Buffer, y: Buffer, shape: Shape) -> Any:
     orders = []
     for a, b, c in parts:
         found = [distance_of_rows(v.strides, v.shape, v.itemsize) for v in (a, b, c)]
-        if min(*a.shape, b.shape[1]) < FEWEST_OF_A_MATRIX or not all(n for _, n in found):
+        sizes = *a.shape, b.shape[1]
+        if min(sizes) < FEWEST_OF_A_MATRIX or max(sizes) > LARGEST_SIZE:
+            return None
+        if not all(n for _, n in found):
             return None
         orders.append(found)
     (x_turned, x_rows), (y_turned, y_rows), (_, out_rows) = orders[0]
@@ -181,7 +186,7 @@ def product_in_parts(x: Buffer, y: Buffer) -> Any:
         if len(layouts) >= MOST_LAYOUTS:
             layouts.clear()
         layout = layouts[key] = Layout(x, y)
-    if layout.numbers is not None:
+    if layout.numbers is not None and x.flags.aligned and y.flags.aligned:
         run = multipliers(char)
         out = None if run is None else layout.by_code(run, x, y)
         if out is not None:

@@ -110,8 +110,9 @@ def distance_of_rows(strides: tuple[int, int], shape: Shape, itemsize: int) -> t
     for turned in (False, True):
         apart, step = strides[::-1] if turned else strides
         across = shape[0] if turned else shape[1]
-        if step == itemsize and not apart % itemsize and across <= apart // itemsize <= LARGEST_SIZE:
-            return turned, apart // itemsize
+        elements, rest = divmod(apart, itemsize)
+        if step == itemsize and not rest and across <= elements <= LARGEST_SIZE:
+            return turned, elements
     return False, 0
 
 

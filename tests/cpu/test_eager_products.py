@@ -23,6 +23,7 @@ def two_threads(monkeypatch):
     control._set(2)
     monkeypatch.setattr(pool.threads, "number", 2)
     monkeypatch.setattr(eager_products, "layouts", {})
+    monkeypatch.setattr(eager_products, "balance", eager_products.Balance())
     yield
     control._set(before)
 
@@ -60,7 +61,7 @@ def test_machine_code_computes_the_bits_of_the_pool(operands, number):
     x, y = operands
     run = product_parts.multiplier(x.dtype.char)
     layout = eager_products.Layout(x, y)
-    layout._by_code = lambda work, _: work(number)
+    layout._times_alone += [0.0] * eager_products.CALLS_ALONE * (number - 1)
     with blas_threads.alone():
         wanted = layout.by_pool(x, y)
         for _ in range(20):
@@ -133,7 +134,7 @@ def test_numbers_that_overflow_are_told_of():
     y = x.copy()
     layout = eager_products.Layout(x, y)
     for number in (1, 2):
-        layout._by_code = lambda work, _, number=number: work(number)
+        layout._times_alone[:] = [1.0] * eager_products.CALLS_ALONE * (number - 1)
         with blas_threads.alone():
             assert layout.by_code(run, x, y) is None
             with np.errstate(all="ignore"):
@@ -169,7 +170,7 @@ def test_stacks_are_shared_where_their_products_are_worth_it(x, y, wanted):
 
 
 @needs_code
-def test_the_pool_calls_helpers_away_from_machine_code():
+def test_the_pool_calls_helpers_away_from_machine_code(monkeypatch):
     team.server()
     own = team.TeamOfPieces.taken(helped=False)
     own.show()
@@ -179,9 +180,9 @@ def test_the_pool_calls_helpers_away_from_machine_code():
         called.append(int(desk.desk[desk.CALLED // 8]))
         met.wait(30)
 
+    # A helper that looks is one that is said to look; it may fall asleep at any moment.
+    monkeypatch.setattr(pool, "awake", lambda: 1)
     pool.call_helpers(team.serve_teams, 1)
-    while not desk.awake():
-        pass
     pool.share(work, 2)
     assert called == [1, 1]
     assert not desk.desk[desk.CALLED // 8]
@@ -189,15 +190,14 @@ def test_the_pool_calls_helpers_away_from_machine_code():
 
 
 @needs_code
-def test_a_team_leaves_the_desk_with_the_last_helper():
+def test_a_team_leaves_the_desk_with_the_last_helper(monkeypatch):
     own = team.TeamOfPieces.taken(helped=False)
-    own.show()
-    assert desk.has_pieces()
-    team.serve_teams()
-    while desk.awake():
-        pass
-    team.serve_teams()
-    assert not desk.has_pieces()
+    monkeypatch.setattr(team, "server", lambda: lambda desk: None)
+    for helpers, stays in ((1, True), (0, False)):
+        own.show()
+        monkeypatch.setattr(team, "awake", lambda helpers=helpers: helpers)
+        team.serve_teams()
+        assert desk.has_pieces() == stays
     own.give_back()
 
 
@@ -213,3 +213,37 @@ def test_helpers_find_no_product_that_is_measured_on_one_thread(monkeypatch):
         eager_products.multiplied(run, (), number)
     assert met == [True, False, True]
     desk.clear_desk()
+
+
+def test_sharing_rests_longer_each_time_it_has_cost_time():
+    balance, most = eager_products.Balance(), eager_products.MOST_LOST
+    now, rests = 100.0, []
+    for _ in range(9):
+        balance.add(-0.6 * most, now)
+        assert balance.rests_until <= now
+        balance.add(-0.6 * most, now)
+        rests.append(round(balance.rests_until - now, 6))
+        now = balance.rests_until
+    assert rests == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 6.4, 6.4]
+    # What is saved pays for one long wait, and for no more.
+    for _ in range(30):
+        balance.add(0.1 * most, now)
+    balance.add(-1.9 * most, now)
+    assert balance.rests_until == now
+    balance.add(-1.9 * most, now)
+    assert round(balance.rests_until - now, 6) == 0.1
+
+
+@needs_code
+def test_the_first_products_are_measured_on_one_thread(monkeypatch):
+    numbers = []
+    monkeypatch.setattr(
+        eager_products, "multiplied", lambda run, operands, number: numbers.append(number)
+    )
+    x, y = OPERANDS[0]
+    layout = eager_products.Layout(x, y)
+    for _ in range(5):
+        layout.by_code(None, x, y)
+    eager_products.balance.rests_until = float("inf")
+    layout.by_code(None, x, y)
+    assert numbers == [1, 1, 1, 2, 2, 1]

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from math import inf, prod
+from math import prod
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ....native.background import later
 from ....native.desk import awake
 from .matmul import cut_up, multiply_each, threaded_matmul
 from .pool import call_helpers, threads
-from .sharing import MeasuredSharing, given_number
+from .sharing import MeasuredSharing
 
 if TYPE_CHECKING:
     from ....annotations import Buffer, Shape
@@ -29,8 +30,11 @@ __all__ = ["product_in_parts"]
 
 # So many layouts of operands are known at once.
 MOST_LAYOUTS = 512
-# What measurements of a layout take is bounded by the times between them.
-CALLS_BETWEEN_MEASUREMENTS = 20
+# So many products of a layout are measured on one thread, before threads share others.
+CALLS_ALONE = 3
+# Where shared products have cost so many seconds, they are computed on one thread for a while. It
+# doubles each time, until shared products have saved as much in a row.
+MOST_LOST, FIRST_REST, LONGEST_REST = 0.002, 0.1, 6.4
 # BLAS's number for operands as they are given; transposed ones have the next one.
 AS_GIVEN = 111
 # Products of fewer rows, columns, or terms are not computed as those of matrices.
@@ -39,6 +43,34 @@ FEWEST_OF_A_MATRIX = 2
 LARGEST_SIZE = (1 << 31) - 1
 # Stacks of more matrices are cut into as many parts as there are threads.
 MOST_MATRICES = 4096
+
+
+class Balance:
+    """What sharing has saved and cost: where other processes want the cores, one waits for helpers.
+
+    Few products wait, each for some milliseconds. So what they cost is added up.
+
+    Attributes:
+        rests_until: the time until which nothing is shared.
+    """
+
+    def __init__(self) -> None:
+        self.rests_until = 0.0
+        self._saved = 0.0
+        self._rest = FIRST_REST
+
+    def add(self, saved: float, now: float) -> None:
+        """Notes how many seconds a shared product has saved, a negative number if it cost some."""
+        self._saved = min(self._saved + saved, MOST_LOST)
+        if self._saved == MOST_LOST:
+            self._rest = FIRST_REST
+        elif self._saved < -MOST_LOST:
+            self.rests_until = now + self._rest
+            self._rest = min(2 * self._rest, LONGEST_REST)
+            self._saved = 0.0
+
+
+balance = Balance()
 
 
 class Layout:
@@ -50,13 +82,13 @@ class Layout:
         stack: whether the operands are stacks.
     """
 
-    __slots__ = ("_by_code", "_by_pool", "numbers", "shape", "stack")
+    __slots__ = ("_by_pool", "_times_alone", "numbers", "shape", "stack")
 
     def __init__(self, x: Buffer, y: Buffer) -> None:
         self.stack = x.ndim > 2
         self.shape = (*x.shape[:-1], y.shape[-1])
         self.numbers: Any = described(x, y, self.shape)
-        self._by_code = MeasuredSharing(inf, CALLS_BETWEEN_MEASUREMENTS, given_number)
+        self._times_alone: list[float] = []
         self._by_pool = MeasuredSharing()
 
     def __repr__(self) -> str:
@@ -69,7 +101,15 @@ class Layout:
         out = np.empty(self.shape, x.dtype)
         # Other threads may have a product of this layout at the same time.
         numbers = self.numbers.copy()
-        self._by_code(partial(multiplied, run, (x, y, out, numbers)), threads.number)
+        begun = perf_counter()
+        known = len(self._times_alone) == CALLS_ALONE
+        number = threads.number if known and begun >= balance.rests_until else 1
+        multiplied(run, (x, y, out, numbers), number)
+        end = perf_counter()
+        if number > 1:
+            balance.add(min(self._times_alone) - (end - begun), end)
+        elif not known:
+            self._times_alone.append(end - begun)
         said = numbers[SAID_PLACE]
         if said and (said == AT_ONE_PLACE or set(np.geterr().values()) != {"ignore"}):
             return None

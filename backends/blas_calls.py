@@ -92,11 +92,19 @@ def product(x: Buffer, y: Buffer) -> Any:
     control = controlled()
     if work < least or control is None or not control.several():
         return np.matmul(x, y)
+    stacks = x.ndim > 2 or y.ndim > 2
+    in_parts = is_stack_in_parts(x.shape, y.shape, work) if stacks else not vectors
     shared = work >= SMALLEST_SHARED_WORK
-    if shared and (vectors or x.ndim > 2 or y.ndim > 2):
+    if shared and not in_parts:
         return np.matmul(x, y)
     with alone():
-        return IN_PARTS[0](x, y) if shared else np.matmul(x, y)
+        return IN_PARTS[0](x, y) if in_parts and (shared or stacks) else np.matmul(x, y)
+
+
+def is_stack_in_parts(x: Shape, y: Shape, work: int) -> bool:
+    """Says whether threads share the products of two stacks, each of which takes so much work."""
+    number = prod(x[:-2])
+    return len(x) > 2 and x[:-2] == y[:-2] and number > 1 and work * number >= SMALLEST_SHARED_WORK
 
 
 def calmly(compute: Callable[..., Any]) -> Callable[..., Any]:

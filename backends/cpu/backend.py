@@ -37,9 +37,9 @@ __all__ = ["NumpyBackend", "numpy_backend"]
 
 
 def _in_parts(x: Buffer, y: Buffer) -> Any:
-    from .plan.threads.matmul import threaded_matmul  # loads the pool of threads
+    from .plan.threads.eager_products import product_in_parts  # loads the pool of threads
 
-    return threaded_matmul(x, y)
+    return product_in_parts(x, y)
 
 
 blas_calls.IN_PARTS.append(_in_parts)

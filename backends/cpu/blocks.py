@@ -15,7 +15,7 @@ from ..restoring import quiet
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["blockwise", "inexact", "row_blocks", "shaped_like"]
+__all__ = ["blockwise", "flat_in_memory", "inexact", "row_blocks", "shaped_like"]
 
 # Elements of a block. Smaller ones lose their gain to the calls, larger ones leave the cache.
 BLOCK_ELEMENTS = 65536
@@ -25,6 +25,20 @@ def row_blocks(count: int, width: int) -> Iterator[slice]:
     """Returns slices of a number of rows, each of about a block of elements."""
     step = max(BLOCK_ELEMENTS // max(width, 1), 1)
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def flat_in_memory(*arrays: Buffer) -> list[Buffer] | None:
+    """Returns views of arrays with one axis, whose elements follow each other as in memory.
+
+    None is returned unless all have the same shape and strides, without gaps.
+    """
+    first = arrays[0]
+    order = sorted(range(first.ndim), key=first.strides.__getitem__, reverse=True)
+    if not first.transpose(order).flags.c_contiguous:
+        return None
+    if any(x.shape != first.shape or x.strides != first.strides for x in arrays):
+        return None
+    return [x.transpose(order).reshape(-1) for x in arrays]
 
 
 def shaped_like(out: Buffer, x: Buffer) -> Buffer:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, wraps
 from importlib import import_module
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +21,8 @@ from ..blas_threads import alone, controlled, held
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["ThreadMemory", "each", "is_parallel", "kept_calm", "spans"]
+__all__ = ["ThreadMemory", "each", "is_parallel", "kept_calm", "side_by_side"]
 
-# Arrays of fewer elements are done before a second thread has begun.
-FEWEST_SHARED_ELEMENTS = 65536
 # The pool is loaded with the first plan.
 POOL = f"{__package__}.plan.threads.pool"
 CACHE_LINE_BYTES = 64
@@ -53,17 +50,6 @@ def is_parallel() -> bool:
     return POOL in sys.modules and held() and sys.modules[POOL].threads.number > 1
 
 
-def spans(length: int, size: int) -> list[slice]:
-    """Returns slices of an axis, one for each thread if there are enough elements."""
-    number = (
-        min(sys.modules[POOL].threads.number, length)
-        if is_parallel() and size >= FEWEST_SHARED_ELEMENTS
-        else 1
-    )
-    edges = [length * i // max(number, 1) for i in range(number + 1)]
-    return [slice(low, high) for low, high in pairwise(edges)]
-
-
 def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
     """Calls a function with each of some parts, at once or in any order."""
     if not is_parallel():
@@ -79,6 +65,24 @@ def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
             work(part)
 
     pool.share(some, min(pool.threads.number, len(listed)))
+
+
+def side_by_side(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) -> None:
+    """Calls a function with parts of some work, or with those that each of several threads takes.
+
+    Outside of plans one thread does them all: waking another takes as long as a millisecond of
+    work on arrays.
+
+    Args:
+        work: a function of an iterator, from which all threads take parts.
+        parts: the parts, in any order.
+    """
+    waiting = iter(parts)
+    if len(parts) < 2 or not is_parallel():
+        work(waiting)
+        return
+    pool = sys.modules[POOL]
+    pool.share(partial(work, waiting), min(pool.threads.number, len(parts)))
 
 
 def kept_calm(kernel: Callable[..., Any]) -> Callable[..., Any]:

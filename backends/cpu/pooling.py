@@ -7,36 +7,41 @@ ten times as long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .parallel import each, spans
+from .blocks import row_blocks
+from .parallel import side_by_side
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType, Shape, WindowsLike
 
 __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_argmax", "pool_scatter", "pool_take"]
 
+# Images are pooled in twice as many elements as other work is done in.
+BLOCKS_OF_IMAGES = 2
+
 
 def max_pool(x: Buffer, *, windows: WindowsLike) -> Buffer:
     """Returns the maximum of every window of x (N, C, *spatial)."""
     given, x = x, padded_with(x, windows, lowest(x.dtype))
-    parts = spans(len(x), x.size)
-    if len(parts) == 1:
+    parts = image_blocks(x)
+    if len(parts) < 2:
         out = reduced_windows(np.maximum, x, windows)
         # For windows of one element it may be the operand, or a part of it.
         return out.copy("K") if np.may_share_memory(out, given) else out
     sizes = zip(x.shape[2:], windows.window, windows.stride)
     out = np.empty_like(x, shape=(*x.shape[:2], *((n - k) // s + 1 for n, k, s in sizes)))
 
-    def fill(many: slice) -> None:
-        np.copyto(out[many], reduced_windows(np.maximum, x[many], windows))
+    def fill(blocks: Iterable[slice]) -> None:
+        for many in blocks:
+            np.copyto(out[many], reduced_windows(np.maximum, x[many], windows))
 
-    each(fill, parts)
+    side_by_side(fill, parts)
     return out
 
 
@@ -47,17 +52,18 @@ def max_pool_argmax(x: Buffer, *, windows: WindowsLike) -> Buffer:
     first, *others = every_place(windows, x.shape)
     winner = np.zeros_like(x[first], dtype)
 
-    def fill(many: slice) -> None:
-        values, won = x[many], winner[many]
-        best = values[first]
-        for number, place in enumerate(others, 1):
-            # Numbers grow: the last place that was better than all before it wins.
-            better = (values[place] > best).view(np.int8)
-            np.maximum(won, np.multiply(better, number, dtype=dtype), out=won)
-            if number < len(others):
-                best = np.maximum(best, values[place])
+    def fill(blocks: Iterable[slice]) -> None:
+        for many in blocks:
+            values, won = x[many], winner[many]
+            best = values[first]
+            for number, place in enumerate(others, 1):
+                # Numbers grow: the last place that was better than all before it wins.
+                better = (values[place] > best).view(np.int8)
+                np.maximum(won, np.multiply(better, number, dtype=dtype), out=won)
+                if number < len(others):
+                    best = np.maximum(best, values[place])
 
-    each(fill, spans(len(x), x.size))
+    side_by_side(fill, image_blocks(x))
     return winner
 
 
@@ -82,16 +88,17 @@ def pool_scatter(g: Buffer, winner: Buffer, *, spatial: Shape, windows: WindowsL
     make = np.empty_like if tiled else np.zeros_like
     out = make(g, shape=(*g.shape[:2], *full))
 
-    def fill(many: slice) -> None:
-        values, won, into = g[many], winner[many], out[many]
-        part = np.empty_like(values) if overlap else None
-        for number, place in enumerate(every_place(windows, out.shape)):
-            if overlap:
-                into[place] += masked(values, won == number, part)
-            else:
-                masked(values, won == number, into[place])
+    def fill(blocks: Iterable[slice]) -> None:
+        for many in blocks:
+            values, won, into = g[many], winner[many], out[many]
+            part = np.empty_like(values) if overlap else None
+            for number, place in enumerate(every_place(windows, out.shape)):
+                if overlap:
+                    into[place] += masked(values, won == number, part)
+                else:
+                    masked(values, won == number, into[place])
 
-    each(fill, spans(len(g), out.size))
+    side_by_side(fill, image_blocks(out))
     return cropped(out, spatial, windows)
 
 
@@ -120,6 +127,11 @@ def avg_pool_grad(
                 out[place] = g
         g = out
     return cropped(g, spatial, windows)
+
+
+def image_blocks(x: Buffer) -> list[slice]:
+    """Returns slices of images that are pooled together: their elements stay in the cache."""
+    return list(row_blocks(len(x), x.size // BLOCKS_OF_IMAGES // max(len(x), 1)))
 
 
 # -- places

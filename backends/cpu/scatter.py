@@ -7,6 +7,7 @@ after whole axes. Such keys are brought into that form, or added by rows if thes
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,14 @@ def scatter_add(*operands: Any, shape: Shape, keys: Sequence[KeyLike]) -> Buffer
         shape: the result's shape.
         keys: the keys of the values.
     """
-    out = np.zeros(shape, np.asarray(operands[0]).dtype)
+    dtype = np.asarray(operands[0]).dtype
+    if dtype.kind in "fc" and are_pieces(keys, shape):
+        out = np.empty(shape, dtype)
+        for values, key in zip(operands, keys, strict=True):
+            # As where it is added to zeros, no zero is negative.
+            np.add(values, 0, out=out[key.native], dtype=dtype)
+        return out
+    out = np.zeros(shape, dtype)
     start = len(keys)
     for values, key in zip(operands, keys, strict=False):
         if key.arrays:
@@ -42,6 +50,23 @@ def scatter_add(*operands: Any, shape: Shape, keys: Sequence[KeyLike]) -> Buffer
         else:
             out[key.native] += values
     return out
+
+
+def are_pieces(keys: Sequence[KeyLike], shape: Shape) -> bool:
+    """Says whether keys cut an array into several pieces along an axis, and leave nothing out."""
+    pieces = []
+    for key in keys:
+        if key.arrays or any(type(part) is not slice for part in key.native):
+            return False
+        spans = [part.indices(n) for part, n in zip(key.native, shape, strict=False)]
+        cut = [(i, *span) for i, (span, n) in enumerate(zip(spans, shape)) if span != (0, n, 1)]
+        if len(cut) != 1 or cut[0][3] != 1:
+            return False
+        pieces.append(cut[0])
+    pieces.sort()
+    whole = len(pieces) > 1 and pieces[0][0] == pieces[-1][0] and pieces[0][1] == 0
+    ends = whole and pieces[-1][2] == shape[pieces[-1][0]]
+    return ends and all(a[2] == b[1] for a, b in pairwise(pieces))
 
 
 def index_add(x: Buffer, v: Buffer, *indices: Buffer, key: KeyLike) -> Buffer:

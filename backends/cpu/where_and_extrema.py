@@ -7,6 +7,7 @@ is vectorised for scalar bounds, and those of ``np.maximum`` and ``np.minimum`` 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import copysign
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ import numpy as np
 
 from ..processor import ZEROS_ARE_ORDERED
 from ..restoring import errstate
+from .blocks import BLOCK_ELEMENTS, flat_in_memory, row_blocks
+from .parallel import side_by_side
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType
@@ -116,7 +119,30 @@ def relu_grad(x: Any, y: Any) -> Any:
     """Returns x where y is positive, 0 elsewhere."""
     if type(x) is float and getattr(y, "dtype", None) is not None and y.dtype.kind == "f":
         x = y.dtype.type(x)
+    if type(x) is type(y) is np.ndarray and x.size > BLOCK_ELEMENTS and x.dtype == y.dtype:
+        out = np.empty_like(x)
+        flat = flat_in_memory(x, y, out) if x.dtype.char in "fd" else None
+        if flat is not None:
+            kept_where_positive(*flat)
+            return out
     return where(np.greater(y, 0), x, 0)
+
+
+def kept_where_positive(x: Buffer, y: Buffer, out: Buffer) -> None:
+    """Fills an array of one axis with x's elements where y's are positive, and with 0 elsewhere."""
+    bits = SIGNED_INTEGERS[x.dtype.itemsize]
+    x, out = x.view(bits), out.view(bits)
+
+    def some(blocks: Iterable[slice]) -> None:
+        positive = np.empty(BLOCK_ELEMENTS, np.bool_)
+        for block in blocks:
+            kept = out[block]
+            # 1 becomes -1, all of whose bits are set.
+            np.copyto(kept, np.greater(y[block], 0, out=positive[: kept.size]))
+            np.negative(kept, out=kept)
+            np.bitwise_and(kept, x[block], out=kept)
+
+    side_by_side(some, list(row_blocks(out.size, 1)))
 
 
 def power(x: Any, y: Any) -> Any:

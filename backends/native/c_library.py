@@ -26,8 +26,8 @@ COMPILER_SUPPORT = (
     *("__sincosf_stret", "__exp10", "__exp10f", "__extendhfsf2", "__truncdfbf2", "__truncdfhf2"),
     *("__truncsfbf2", "__truncsfhf2", "__gnu_f2h_ieee", "__gnu_h2f_ieee", "memset_pattern16"),
 )
-# What lets other threads have the core.
-SYSTEM = ("sched_yield",)
+# What lets other threads have the core, and what tells of numbers that overflowed or are none.
+SYSTEM = ("sched_yield", "feclearexcept", "fetestexcept")
 # What takes the lock of the interpreter, and handles signals.
 PYTHON = ("PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Release")
 C_NAMES = frozenset({*MATH, *[f"{name}f" for name in MATH], *COMPILER_SUPPORT, *SYSTEM})

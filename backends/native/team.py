@@ -12,16 +12,26 @@ part when the function goes on, and whatever a helper reads in between, it takes
 
 from __future__ import annotations
 
-import os
 import platform
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from ..processor import ARM
 from .array_objects import OBJECT_HEADER, never_freed
 from .c_library import c_function
+from .desk import (
+    APART,
+    AWAKE,
+    CALLED,
+    MOST_TEAMS,
+    PLACE_OF_PIECES,
+    TEAM_PLACES,
+    awake,
+    desk,
+    desk_address,
+)
 from .entry import ObjectsCall, objects_call
 from .machine import FEW_PASSES, machine_code
 
@@ -29,20 +39,19 @@ if TYPE_CHECKING:
     from .instructions import Lines
     from .printer import Module
 
-__all__ = ["Team", "awake", "opened_and_closed", "serve_teams", "server", "shared_call"]
+__all__ = [
+    *("Team", "TeamOfPieces", "opened_and_closed", "serve_teams", "server"),
+    "shared_call",
+]
 
-# The bytes between the parts of a team's memory, so that no two share a line of a cache.
-APART = 128
 # The claim has a number of 32 bits that tells pieces of work apart, the count of parts, and the
 # number of the next part; 16 bits for each of these. The desk is where the team is to lie, or null;
 # the place is that on the desk where it lies, or null.
 CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE = (APART * i for i in range(6))
 MOST_PARTS = (1 << 16) - 1
-# The desk has the number of the helpers that look at it, and places for so many teams.
-AWAKE, TEAM_PLACES, MOST_TEAMS = 0, APART, 4
-# A helper looks so often for work of the teams on the desk, for a millisecond or more, and so often
-# for another team, for a tenth of that.
-MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 30_000, 3_000
+# A helper looks so often for the next piece of the team of pieces, for two milliseconds or more, so
+# often for work of other teams on the desk, for a quarter of that, and so often for another team.
+MOST_LOOKS_FOR_PIECES, MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 120_000, 30_000, 3_000
 # Who waits for others looks so often, and then lets them have the core: they wait for one.
 LOOKS_BEFORE_REST = 3_000
 PAUSES = {True: ("llvm.aarch64.hint", "i32 1"), False: ("llvm.x86.sse2.pause", "")}
@@ -186,10 +195,18 @@ on:
   br i1 %more, label %scan, label %idle
 idle:
   call void @{pause}({given})
-  %step = select i1 %lies, i64 1, i64 {fast}
+  %pieces_place = getelementptr i8, ptr %desk, i64 {pieces}
+  %pieces = load atomic ptr, ptr %pieces_place monotonic, align 8
+  %no_pieces = icmp eq ptr %pieces, null
+  %other_step = select i1 %lies, i64 {slow}, i64 {fast}
+  %step = select i1 %no_pieces, i64 %other_step, i64 1
   %left = add i64 %looks, %step
   %waits = icmp slt i64 %left, {looks}
-  br i1 %waits, label %look, label %end
+  %called_place = getelementptr i8, ptr %desk, i64 {called}
+  %called = load atomic i64, ptr %called_place monotonic, align 8
+  %stays = icmp eq i64 %called, 0
+  %looks_on = and i1 %waits, %stays
+  br i1 %looks_on, label %look, label %end
 end:
   %after = atomicrmw sub ptr %awake, i64 1 acq_rel, align 8
   ret i64 0
@@ -218,7 +235,7 @@ def yielding_declaration() -> dict[str, str]:
 
 
 def shared_call(
-    lines: Lines, module: Module, team: str, function: str, arguments: str, parts: int
+    lines: Lines, module: Module, team: str, function: str, arguments: str, parts: int | str
 ) -> None:
     """Writes the call of a function for each of its parts, which a team shares.
 
@@ -228,7 +245,7 @@ def shared_call(
         team: the name of the address of the team's memory.
         function: the name of a function of the address of its arguments and the number of a part.
         arguments: the name of that address.
-        parts: how many parts there are.
+        parts: how many parts there are; a number, or its name.
     """
     name, given = pause()
     places = {"function": FUNCTION, "arguments": ARGUMENTS_PLACE, "finished": FINISHED}
@@ -267,11 +284,6 @@ def opened_and_closed(lines: Lines, module: Module, object_place: int) -> None:
     lines.text[:] = found
 
 
-# The words of the desk, which is never freed.
-desk: Any = never_freed(np.zeros((TEAM_PLACES + 8 * MOST_TEAMS) // 8, np.uintp))
-desk_address = int(desk.ctypes.data)
-
-
 class Team:
     """The memory of a team, which is never freed.
 
@@ -280,16 +292,16 @@ class Team:
     """
 
     # Those that nobody uses now.
-    idle: ClassVar[list[Team]] = []
+    idle: ClassVar[list[Any]] = []
 
     def __init__(self) -> None:
         self.memory: Any = never_freed(np.zeros((ARGUMENTS_PLACE + APART) // 8, np.uintp))
 
     @classmethod
-    def taken(cls, helped: bool) -> Team:
+    def taken(cls, helped: bool) -> Self:
         """Returns a team for the next call; ``helped`` says whether helpers may find it."""
         try:
-            team = cls.idle.pop()
+            team: Self = cls.idle.pop()
         except IndexError:
             team = cls()
         team.memory[DESK // 8] = desk_address if helped else 0
@@ -300,14 +312,26 @@ class Team:
         self.idle.append(self)
 
 
-def awake() -> int:
-    """Returns how many helpers look for work now."""
-    return int(desk[AWAKE // 8])
+class TeamOfPieces(Team):
+    """The team of work that is called from Python piece by piece.
+
+    It stays on the desk after a piece, as long as helpers look for the next one. If several threads
+    have pieces at once, helpers find the team of the last one that has begun.
+    """
+
+    idle: ClassVar[list[Any]] = []
+
+    def show(self) -> None:
+        """Lays it on the desk."""
+        desk[PLACE_OF_PIECES // 8] = self.memory.ctypes.data
 
 
 def serve_teams() -> None:
     """Takes parts of the work of all teams on the desk, until there is none for a while."""
     server()(desk)
+    if not awake() and not desk[CALLED // 8]:
+        # The pieces are over, or the next one puts their team back.
+        desk[PLACE_OF_PIECES // 8] = 0
 
 
 @cache
@@ -316,17 +340,10 @@ def server() -> ObjectsCall:
     name, given = pause()
     text = SERVE_TEXT.format(
         pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=TEAM_PLACES,
-        teams=MOST_TEAMS, looks=MOST_LOOKS, fast=MOST_LOOKS // MOST_LOOKS_AT_EMPTY,
+        teams=MOST_TEAMS + 1, pieces=PLACE_OF_PIECES, called=CALLED,
+        looks=MOST_LOOKS_FOR_PIECES, slow=MOST_LOOKS_FOR_PIECES // MOST_LOOKS,
+        fast=MOST_LOOKS_FOR_PIECES // MOST_LOOKS_AT_EMPTY,
     )  # fmt: skip
     text = "\n".join([pause_declaration(), TAKE_TEXT, text])
     code = machine_code(FEW_PASSES + text, ["team_serve"])
     return objects_call(code, "team_serve", 1)
-
-
-def clear_desk() -> None:
-    """Clears the desk: a child process has no helpers, and no other thread that works."""
-    desk.fill(0)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=clear_desk)

@@ -10,7 +10,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends import blas_threads
-from functensor.backends.cpu import convolution, parallel
+from functensor.backends.cpu import blocks, convolution, parallel
 from functensor.backends.cpu.plan import equations
 from functensor.backends.cpu.plan.regions import row_sums
 from functensor.backends.cpu.plan.threads import matmul, pool
@@ -216,7 +216,7 @@ def test_pools_in_parts(options, images, three_threads, monkeypatch):
 
     for moved in (x, np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)):
         wanted = nn.max_pool(moved, 2, **options), ft.grad(loss)(moved)
-        monkeypatch.setattr(parallel, "FEWEST_SHARED_ELEMENTS", 1)
+        monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", 1)
         with blas_threads.alone():
             got = nn.max_pool(moved, 2, **options), ft.grad(loss)(moved)
         for a, b in zip(got, wanted, strict=True):

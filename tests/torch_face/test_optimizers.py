@@ -335,3 +335,23 @@ def test_a_plateau_is_a_schedule():
     assert isinstance(schedule, torch.optim.lr_scheduler.LRScheduler)
     with pytest.raises(NotImplementedError, match="get_last_lr"):
         schedule.get_lr()
+
+
+def test_a_count_that_was_set_to_zero_is_counted_on_without_operations(monkeypatch):
+    w = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.Adam([w])
+
+    def step():
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+        optimizer.step()
+
+    step()
+    count = optimizer.state[w]["step"]
+    count.zero_()
+    monkeypatch.setattr(type(count), "_spread", None)
+    step()
+    seen = count.view(1)
+    step()
+    assert optimizer.state[w]["step"] is count
+    assert (count.item(), seen.tolist()) == (2.0, [2.0])

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from math import inf
 from typing import Any
 
 from ....blas_threads import controlled
+from ....native.desk import awake
 from ....native.entry import ObjectsCall
-from ....native.team import Team, awake, serve_teams, server
+from ....native.team import Team, serve_teams, server
 from ..threads.pool import call_helpers, threads
-from ..threads.sharing import MeasuredSharing
+from ..threads.sharing import MeasuredSharing, given_number
 
 __all__ = ["SharedCall"]
 
 # A segment is most of a plan. What measurements take is bounded by the times between them.
 CALLS_BETWEEN_MEASUREMENTS = 20
-
-
-def given_number(work: Callable[[int], Any], number: int) -> None:
-    """Calls a function with the number of threads that may do its work."""
-    work(number)
 
 
 class SharedCall:

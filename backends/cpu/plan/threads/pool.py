@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ....blas_threads import controlled
+from ....native.desk import CALLED, awake, desk, has_pieces
 
 __all__ = ["call_helpers", "run_side_by_side", "share", "threads"]
 
@@ -103,6 +104,8 @@ class Pool:
         self.started = 0
         # The jobs of all callers that wait now.
         self.callers: set[Job] = set()
+        # What looks for more work of machine code.
+        self.last_served: Callable[[], Any] | None = None
         self._threads: list[threading.Thread] = []
         # The core on which no helper may run.
         self._caller = -1
@@ -189,11 +192,18 @@ def share(work: Callable[[], Any], number: int) -> None:
     job = Job(work, number - 1)
     try:
         pool.callers.add(job)
+        if awake():
+            # Helpers that look for work of machine code take this first.
+            desk[CALLED // 8] = 1
         raised = worked(job, number - 1)
     finally:
         pool.callers.discard(job)
         # Late helpers must not keep the arrays: a donated array that others hold is copied.
         del job.work
+        if not pool.callers:
+            desk[CALLED // 8] = 0
+    if pool.last_served is not None and has_pieces():
+        call_helpers(pool.last_served, number - 1)
     if raised is not None:
         raise raised
 
@@ -203,6 +213,7 @@ def call_helpers(work: Callable[[], Any], number: int) -> None:
     if pool.started < number:
         pool.grow(number)
     pool.make_room()
+    pool.last_served = work
     if pool.jobs.empty():
         for _ in range(number):
             pool.jobs.put(Job(work, 1))

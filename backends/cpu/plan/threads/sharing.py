@@ -14,7 +14,7 @@ from typing import Any
 
 from .pool import share
 
-__all__ = ["MeasuredSharing"]
+__all__ = ["MeasuredSharing", "given_number"]
 
 # The calls of each way whose times are compared, and how many of the slowest do not count.
 MEASURED_CALLS, SLOWEST_CALLS = 8, 2
@@ -108,3 +108,8 @@ def score(times: list[float]) -> float:
     """Returns the mean time of calls but for the slowest."""
     counted = sorted(times)[:-SLOWEST_CALLS]
     return sum(counted) / len(counted)
+
+
+def given_number(work: Callable[[int], Any], number: int) -> None:
+    """Calls a function with the number of threads that may do its work."""
+    work(number)

@@ -110,7 +110,8 @@ def _compute_complex_of_parts(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
 def _one_by_one(x: Buffer, y: Buffer) -> Buffer:
     """Returns complex numbers, made by Python."""
     dtype: Any = np.result_type(x, y)
-    return np.vectorize(complex, otypes=[complex_of(dtype)])(x, y)
+    found: Buffer = np.vectorize(complex, otypes=[complex_of(dtype)])(x, y)
+    return found
 
 
 # A product with 1j makes NaN of infinity, and 0 of -0.

@@ -29,7 +29,7 @@ BLOCKS_OF_IMAGES = 2
 def max_pool(x: Buffer, *, windows: WindowsLike) -> Buffer:
     """Returns the maximum of every window of x (N, C, *spatial)."""
     given, x = x, padded_with(x, windows, lowest(x.dtype))
-    parts = image_blocks(x)
+    parts = blocks_of_images(x)
     if len(parts) < 2:
         out = reduced_windows(np.maximum, x, windows)
         # For windows of one element it may be the operand, or a part of it.
@@ -63,7 +63,7 @@ def max_pool_argmax(x: Buffer, *, windows: WindowsLike) -> Buffer:
                 if number < len(others):
                     best = np.maximum(best, values[place])
 
-    side_by_side(fill, image_blocks(x))
+    side_by_side(fill, blocks_of_images(x))
     return winner
 
 
@@ -98,7 +98,7 @@ def pool_scatter(g: Buffer, winner: Buffer, *, spatial: Shape, windows: WindowsL
                 else:
                     masked(values, won == number, into[place])
 
-    side_by_side(fill, image_blocks(out))
+    side_by_side(fill, blocks_of_images(out))
     return cropped(out, spatial, windows)
 
 
@@ -129,7 +129,7 @@ def avg_pool_grad(
     return cropped(g, spatial, windows)
 
 
-def image_blocks(x: Buffer) -> list[slice]:
+def blocks_of_images(x: Buffer) -> list[slice]:
     """Returns slices of images that are pooled together: their elements stay in the cache."""
     return list(row_blocks(len(x), x.size // BLOCKS_OF_IMAGES // max(len(x), 1)))
 

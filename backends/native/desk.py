@@ -13,7 +13,7 @@ import numpy as np
 from .array_objects import never_freed
 
 __all__ = [
-    *("APART", "AWAKE", "CALLED", "MOST_TEAMS", "PLACE_OF_PIECES", "TEAM_PLACES", "awake"),
+    *("APART", "AWAKE", "CALLED_AWAY", "MOST_TEAMS", "PLACE_OF_PIECES", "TEAM_PLACES", "awake"),
     *("desk", "desk_address", "has_pieces"),
 ]
 
@@ -22,7 +22,7 @@ APART = 128
 # The desk has the number of the helpers that look at it, whether the pool calls them away, and
 # places for so many teams. One more place is for the team of work that is called from Python piece
 # by piece.
-AWAKE, CALLED, TEAM_PLACES, MOST_TEAMS = 0, APART, 2 * APART, 4
+AWAKE, CALLED_AWAY, TEAM_PLACES, MOST_TEAMS = 0, APART, 2 * APART, 4
 PLACE_OF_PIECES = TEAM_PLACES + 8 * MOST_TEAMS
 
 # The words of the desk, which is never freed.

@@ -27,7 +27,7 @@ __all__ = ["AT_ONE_PLACE", "SAID_PLACE", "multiplier"]
 # last call, the length that is summed over, both orders, and the distances of rows. Then for each
 # part its rows and columns, and where its operands and its result begin, in bytes.
 SAID_PLACE, HEAD_WORDS, PART_WORDS = 1, 8, 5
-SIZES = {"f": 4, "d": 8}
+SIZE_OF_CHAR = {"f": 4, "d": 8}
 # Invalid, divided by zero, overflow, in C's numbers; and the number of all that there are.
 ON_ARM = platform.machine().lower() in ARM
 TOLD_FLAGS, ALL_FLAGS = (0b111, 0b11111) if ON_ARM else (0b1101, 0b111101)
@@ -98,7 +98,7 @@ def product_text(char: str, bits: int) -> str:
         char: the letter of the dtype.
         bits: those of BLAS's whole numbers.
     """
-    element, symbol, whole = FLOAT_TYPES[SIZES[char]], BLAS_SYMBOLS[char], f"i{bits}"
+    element, symbol, whole = FLOAT_TYPES[SIZE_OF_CHAR[char]], BLAS_SYMBOLS[char], f"i{bits}"
     words = ["count", "unused", "terms", "x_order", "y_order", "x_rows", "y_rows", "out_rows"]
     own = ["rows", "columns", "x_start", "y_start", "out_start"]
     lines = []

@@ -24,7 +24,7 @@ from .c_library import c_function
 from .desk import (
     APART,
     AWAKE,
-    CALLED,
+    CALLED_AWAY,
     MOST_TEAMS,
     PLACE_OF_PIECES,
     TEAM_PLACES,
@@ -329,7 +329,7 @@ class TeamOfPieces(Team):
 def serve_teams() -> None:
     """Takes parts of the work of all teams on the desk, until there is none for a while."""
     server()(desk)
-    if not awake() and not desk[CALLED // 8]:
+    if not awake() and not desk[CALLED_AWAY // 8]:
         # The pieces are over, or the next one puts their team back.
         desk[PLACE_OF_PIECES // 8] = 0
 
@@ -340,7 +340,7 @@ def server() -> ObjectsCall:
     name, given = pause()
     text = SERVE_TEXT.format(
         pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=TEAM_PLACES,
-        teams=MOST_TEAMS + 1, pieces=PLACE_OF_PIECES, called=CALLED,
+        teams=MOST_TEAMS + 1, pieces=PLACE_OF_PIECES, called=CALLED_AWAY,
         looks=MOST_LOOKS_FOR_PIECES, slow=MOST_LOOKS_FOR_PIECES // MOST_LOOKS,
         fast=MOST_LOOKS_FOR_PIECES // MOST_LOOKS_AT_EMPTY,
     )  # fmt: skip

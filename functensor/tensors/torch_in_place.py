@@ -23,9 +23,9 @@ from .functions import (
     reductions,
 )
 from .functions.looked_at import (
+    check_argument_of_draw,
     check_between,
     check_integers,
-    check_parameter,
     integers_of,
 )
 from .resting import put_to_rest
@@ -202,7 +202,7 @@ class InPlaceFunctions(ShapesInPlace):
         Raises:
             RuntimeError: ``std`` is negative, or the dtype one of integers or booleans.
         """
-        check_parameter("x.normal_(): std", std)
+        check_argument_of_draw("x.normal_(): std", std)
         kind = self._real("x.normal_()", complex_too=True)
         center = mean * (1 + 1j) if kind.kind == "c" else mean
         return self._draw(
@@ -216,7 +216,7 @@ class InPlaceFunctions(ShapesInPlace):
         Raises:
             RuntimeError: ``a`` is above ``b``, or the dtype one of integers or booleans.
         """
-        check_parameter("x.uniform_(): the end", b, a)
+        check_argument_of_draw("x.uniform_(): the end", b, a)
         kind = self._real("x.uniform_()", complex_too=True)
 
         def draw(key: Any) -> Any:
@@ -234,7 +234,7 @@ class InPlaceFunctions(ShapesInPlace):
             RuntimeError: a probability is not between 0 and 1.
         """
         chances = p.detach().data if hasattr(p, "detach") else p
-        check_parameter("x.bernoulli_(): a probability", chances, 0, 1)
+        check_argument_of_draw("x.bernoulli_(): a probability", chances, 0, 1)
         return self._draw(
             lambda key: random.bernoulli(key, chances, self.shape), generator, "x.bernoulli_()"
         )
@@ -245,7 +245,7 @@ class InPlaceFunctions(ShapesInPlace):
         Raises:
             RuntimeError: the rate is not positive, or the dtype not one of real numbers.
         """
-        check_parameter("x.exponential_(): the rate", lambd, above=True)
+        check_argument_of_draw("x.exponential_(): the rate", lambd, above=True)
         kind = self._real("x.exponential_()")
         return self._draw(
             lambda key: random.exponential(key, self.shape, kind) / lambd,
@@ -298,7 +298,7 @@ class InPlaceFunctions(ShapesInPlace):
         Raises:
             RuntimeError: the scale is not positive, or the dtype not one of real numbers.
         """
-        check_parameter("x.cauchy_(): sigma", sigma, above=True)
+        check_argument_of_draw("x.cauchy_(): sigma", sigma, above=True)
         kind = self._real("x.cauchy_()")
         return self._draw(
             lambda key: random.cauchy(key, self.shape, kind) * sigma + median,
@@ -313,7 +313,7 @@ class InPlaceFunctions(ShapesInPlace):
         Raises:
             RuntimeError: ``std`` is not positive, or the dtype not one of real numbers.
         """
-        check_parameter("x.log_normal_(): std", std, above=True)
+        check_argument_of_draw("x.log_normal_(): std", std, above=True)
         kind = self._real("x.log_normal_()")
         return self._draw(
             lambda key: ops.exp(random.normal(key, self.shape, kind) * std + mean),
@@ -326,7 +326,7 @@ class InPlaceFunctions(ShapesInPlace):
         Raises:
             RuntimeError: the probability is not above 0 and at most 1.
         """
-        check_parameter("x.geometric_(): p", p, 0, 1, above=True)
+        check_argument_of_draw("x.geometric_(): p", p, 0, 1, above=True)
         return self._draw(
             lambda key: random.geometric(key, p, self.shape), generator, "x.geometric_()"
         )

@@ -15,7 +15,7 @@ from ..primitives.core.registry import registry as ops
 from ..random.generator import Generator, default_generator
 from ..tensors import Tensor
 from ..tensors.default_dtypes import TENSOR_DTYPES
-from ..tensors.functions.looked_at import check_between, check_integers, check_parameter
+from ..tensors.functions.looked_at import check_argument_of_draw, check_between, check_integers
 from ..tensors.functions.naming import with_words
 from .creation import sizes_of
 
@@ -172,7 +172,7 @@ def poisson(input: Any, generator: Generator | None = None) -> Tensor:
         RuntimeError: one is negative, or NaN.
     """
     rates = input.detach().data
-    check_parameter("poisson: a rate", rates)
+    check_argument_of_draw("poisson: a rate", rates)
     kind = input.dtype
     return drawn(
         lambda key, dt: ops.astype(random.poisson(key, rates), kind), generator, kind, input.device

@@ -64,7 +64,9 @@ FIRST_IN_PANDAS = 5000
 def has_own(kind: Any, method: str) -> bool:
     """Says whether a class that meets NumPy's arrays has an operator other than theirs."""
     knows_ufuncs = hasattr(kind, "__array_ufunc__")  # None asks to be left alone
-    if not knows_ufuncs and not getattr(kind, "__array_priority__", 0) > PRIORITY:
+    priority = getattr(kind, "__array_priority__", 0)
+    # That of NumPy's numbers is no number for their class.
+    if not knows_ufuncs and not (isinstance(priority, int | float) and priority > PRIORITY):
         return False
     own = getattr(kind, method, None)
     if own is None or own is getattr(np.ndarray, method):

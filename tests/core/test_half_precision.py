@@ -363,3 +363,11 @@ def test_types_are_those_of_bfloat16_before_there_is_an_array_of_it(text):
         "assert ft.make_program(f)(x).outputs[0].type.dtype == x.dtype\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_numbers_of_numpy_beside_halves_in_programs():
+    x = np.asarray(onp.ones(3, ml_dtypes.bfloat16))
+    both = ft.value_and_grad(lambda x: np.mean(x) ** 2)
+    (value, slope), (wanted, wanted_slope) = ft.jit(both)(x), both(x)
+    assert (value.dtype, float(value)) == (wanted.dtype, float(wanted))
+    assert slope.tolist() == wanted_slope.tolist()

@@ -60,7 +60,7 @@ def described(operands):
 def test_machine_code_computes_the_bits_of_the_pool(operands, number):
     x, y = operands
     run = product_parts.multiplier(x.dtype.char)
-    layout = eager_products.Layout(x, y)
+    layout = eager_products.ProductLayout(x, y)
     layout._times_alone += [0.0] * eager_products.CALLS_ALONE * (number - 1)
     with blas_threads.alone():
         wanted = layout.by_pool(x, y)
@@ -107,7 +107,7 @@ def test_without_machine_code_the_pool_shares_them(monkeypatch):
     ids=["a row", "elements apart", "other bytes", "many matrices"],
 )
 def test_what_blas_does_not_take_is_left_to_numpy(x, y):
-    assert eager_products.Layout(x, y).numbers is None
+    assert eager_products.ProductLayout(x, y).numbers is None
     with blas_threads.alone():
         np.testing.assert_allclose(eager_products.product_in_parts(x, y), x @ y, 1e-3, 1e-3)
 
@@ -132,7 +132,7 @@ def test_numbers_that_overflow_are_told_of():
     run = product_parts.multiplier("f")
     x = np.full((256, 256), 1e30, np.float32)
     y = x.copy()
-    layout = eager_products.Layout(x, y)
+    layout = eager_products.ProductLayout(x, y)
     for number in (1, 2):
         layout._times_alone[:] = [1.0] * eager_products.CALLS_ALONE * (number - 1)
         with blas_threads.alone():
@@ -147,7 +147,7 @@ def test_numbers_that_overflow_are_told_of():
 def test_a_matrix_times_itself_is_left_to_numpy():
     # NumPy computes half of ``x @ x.T``, and mirrors it.
     x = normal(4, 128, 64)
-    layout = eager_products.Layout(x, x.swapaxes(1, 2))
+    layout = eager_products.ProductLayout(x, x.swapaxes(1, 2))
     with blas_threads.alone():
         assert layout.by_code(product_parts.multiplier("f"), x, x.swapaxes(1, 2)) is None
     fresh = fnp.asarray(x)
@@ -241,7 +241,7 @@ def test_the_first_products_are_measured_on_one_thread(monkeypatch):
         eager_products, "multiplied", lambda run, operands, number: numbers.append(number)
     )
     x, y = OPERANDS[0]
-    layout = eager_products.Layout(x, y)
+    layout = eager_products.ProductLayout(x, y)
     for _ in range(5):
         layout.by_code(None, x, y)
     eager_products.balance.rests_until = float("inf")

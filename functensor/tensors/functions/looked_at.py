@@ -11,8 +11,16 @@ from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import finfo
 
 __all__ = [
-    "all_differ", "check_between", "check_divisor", "check_integers", "check_mask",
-    "check_not_negative", "check_parameter", "check_places", "integers_of", "with_masks",
+    "all_differ",
+    "check_argument_of_draw",
+    "check_between",
+    "check_divisor",
+    "check_integers",
+    "check_mask",
+    "check_not_negative",
+    "check_places",
+    "integers_of",
+    "with_masks",
     "with_numbers",
 ]  # fmt: skip
 
@@ -63,7 +71,7 @@ def check_between(name: str, x: Any, low: float, high: float, error: type[Except
         raise error(f"{name} is {bounds}, not from {least} to {most}")
 
 
-def check_parameter(
+def check_argument_of_draw(
     name: str, x: Any, low: float = 0, high: float = np.inf, above: bool = False
 ) -> None:
     """Raises a ``RuntimeError`` for a parameter outside of an interval, or NaN.

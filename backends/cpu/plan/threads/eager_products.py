@@ -73,7 +73,7 @@ class Balance:
 balance = Balance()
 
 
-class Layout:
+class ProductLayout:
     """The parts of products of operands with some shapes and strides.
 
     Attributes:
@@ -87,7 +87,7 @@ class Layout:
     def __init__(self, x: Buffer, y: Buffer) -> None:
         self.stack = x.ndim > 2
         self.shape = (*x.shape[:-1], y.shape[-1])
-        self.numbers: Any = described(x, y, self.shape)
+        self.numbers: Any = in_numbers(x, y, self.shape)
         self._times_alone: list[float] = []
         self._by_pool = MeasuredSharing()
 
@@ -156,7 +156,7 @@ def distance_of_rows(strides: tuple[int, int], shape: Shape, itemsize: int) -> t
     return False, 0
 
 
-def described(x: Buffer, y: Buffer, shape: Shape) -> Any:
+def in_numbers(x: Buffer, y: Buffer, shape: Shape) -> Any:
     """Returns the numbers that machine code takes; None where it does not take such operands."""
     many = prod(shape[:-2]) > MOST_MATRICES
     if many or x.dtype.char not in "fd" or not x.dtype.isnative:
@@ -215,7 +215,7 @@ class Multipliers:
 
 
 multipliers = Multipliers()
-layouts: dict[Any, Layout] = {}
+layouts: dict[Any, ProductLayout] = {}
 
 
 def product_in_parts(x: Buffer, y: Buffer) -> Any:
@@ -226,7 +226,7 @@ def product_in_parts(x: Buffer, y: Buffer) -> Any:
     if layout is None:
         if len(layouts) >= MOST_LAYOUTS:
             layouts.clear()
-        layout = layouts[key] = Layout(x, y)
+        layout = layouts[key] = ProductLayout(x, y)
     if layout.numbers is not None and x.flags.aligned and y.flags.aligned:
         run = multipliers(char)
         out = None if run is None else layout.by_code(run, x, y)

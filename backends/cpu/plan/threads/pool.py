@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ....blas_threads import controlled
-from ....native.desk import CALLED, awake, desk, has_pieces
+from ....native.desk import CALLED_AWAY, awake, desk, has_pieces
 
 __all__ = ["call_helpers", "run_side_by_side", "share", "threads"]
 
@@ -194,14 +194,14 @@ def share(work: Callable[[], Any], number: int) -> None:
         pool.callers.add(job)
         if awake():
             # Helpers that look for work of machine code take this first.
-            desk[CALLED // 8] = 1
+            desk[CALLED_AWAY // 8] = 1
         raised = worked(job, number - 1)
     finally:
         pool.callers.discard(job)
         # Late helpers must not keep the arrays: a donated array that others hold is copied.
         del job.work
         if not pool.callers:
-            desk[CALLED // 8] = 0
+            desk[CALLED_AWAY // 8] = 0
     if pool.last_served is not None and has_pieces():
         call_helpers(pool.last_served, number - 1)
     if raised is not None:

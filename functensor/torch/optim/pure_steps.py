@@ -48,7 +48,7 @@ SAVED_ORDER = {
     "RmspropState": ("square_avg", "momentum_buffer", "grad_avg"),
 }
 # Buffers of numbers on the host, which are replaced without a look.
-HOST_BUFFERS, FLOAT32 = frozenset({np.float32, np.ndarray}), np.dtype(np.float32)
+HOST_BUFFERS, SINGLES = frozenset({np.float32, np.ndarray}), np.dtype(np.float32)
 # As PyTorch, these do not count their steps: a parameter was updated if it has a velocity.
 UNCOUNTED = frozenset({"MomentumState", "MuonState", "SgdState"})
 
@@ -230,7 +230,7 @@ class PureOptimizer(Optimizer):
                 buffer: Any = count._data if isinstance(count, Tensor) else None
                 if buffer is None:
                     state["step"] = number + 1
-                elif type(buffer) in HOST_BUFFERS and buffer.dtype == FLOAT32 and not buffer.shape:
+                elif type(buffer) in HOST_BUFFERS and buffer.dtype == SINGLES and not buffer.shape:
                     take_buffer(count, following)
                 else:
                     with no_grad():

@@ -46,7 +46,7 @@ MOST_MATRICES = 4096
 
 
 class Balance:
-    """What sharing has saved and cost: where other processes want the cores, one waits for helpers.
+    """Adds up what sharing saves, and what it costs where other processes want the cores.
 
     Few products wait, each for some milliseconds. So what they cost is added up.
 

@@ -110,6 +110,28 @@ def test_complex_numbers_keep_infinities_and_signs_of_zeros():
             assert torch.signbit(part).tolist() == torch.signbit(wanted).tolist()
 
 
+def test_parts_of_complex_numbers_are_real():
+    """An imaginary part of theirs would be lost."""
+    for real, imag in ((1j, 1.0), (1.0, 1j)):
+        with pytest.raises(TypeError, match="imaginary parts, which are real"):
+            torch.complex(torch.tensor([real]), torch.tensor([imag]))
+
+
+@pytest.mark.parametrize("name", ["div_", "divide_"])
+def test_quotients_in_place_are_rounded(name):
+    for mode, wanted in (("floor", [8, -18]), ("trunc", [8, -17]), (None, [8.75, -17.5])):
+        x = torch.tensor([3.5, -7.0], requires_grad=True)
+        y = x * 2
+        assert getattr(y, name)(torch.tensor(0.8), rounding_mode=mode) is y
+        numpy.testing.assert_allclose(y.detach(), wanted, rtol=1e-6)
+        y.sum().backward()
+        numpy.testing.assert_allclose(x.grad, 2.5 if mode is None else 0, rtol=1e-6)
+    whole = torch.tensor([7, -7])
+    assert getattr(whole, name)(2, rounding_mode="floor").tolist() == [3, -4]
+    with pytest.raises(ValueError, match="rounding_mode is None, 'trunc' or 'floor', not 'up'"):
+        getattr(whole, name)(2, rounding_mode="up")
+
+
 def test_the_spherical_bessel_function_ends_at_zero():
     f = torch.special.spherical_bessel_j0
     assert f(torch.tensor([INF, -INF, 0.0])).tolist() == [0, 0, 1]

@@ -368,7 +368,6 @@ class InPlace(TorchMemory):
     __ixor__ = _operator("x ^= y", "bitwise_xor")
 
     mul_ = _changing_method("x.mul_(y)", "multiply")
-    div_ = _changing_method("x.div_(y)", "divide")
     pow_ = _changing_method("x.pow_(y)", "power")
     exp_ = _function("exp")
     sqrt_ = _function("sqrt")
@@ -388,6 +387,12 @@ class InPlace(TorchMemory):
     def sub_(self, other: ArrayLike, *, alpha: float = 1) -> Self:
         """Subtracts ``alpha`` times another."""
         return self._change(lambda: self.sub(other, alpha=alpha), "x.sub_(y)")
+
+    def div_(self, other: ArrayLike, *, rounding_mode: str | None = None) -> Self:
+        """Divides by another, and rounds the quotients ``"floor"`` down or ``"trunc"`` to zero."""
+        return self._change(
+            lambda: pointwise.div(self, other, rounding_mode=rounding_mode), "x.div_(y)"
+        )
 
     def clamp_(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Self:
         """Limits the elements to an interval."""

@@ -34,7 +34,7 @@ __all__ = [
 
 def cholesky(A: Array, *, upper: bool = False) -> Any:
     """Returns the triangular factors of positive-definite matrices."""
-    return linalg.cholesky(as_hermitian(A, upper), upper=upper)
+    return linalg.cholesky(as_hermitian(A), upper=upper)
 
 
 def det(A: Array) -> Any:
@@ -163,12 +163,12 @@ def eigvals(A: Array) -> Any:
 
 def eigh(A: Array, UPLO: str = "L") -> Any:
     """Returns eigenvalues, in order, and eigenvectors of symmetric or Hermitian matrices."""
-    return linalg.eigh(as_hermitian(A, UPLO in "Uu"), UPLO)
+    return linalg.eigh(as_hermitian(A), UPLO)
 
 
 def eigvalsh(A: Array, UPLO: str = "L") -> Any:
     """Returns eigenvalues of symmetric or Hermitian matrices, in order."""
-    return linalg.eigvalsh(as_hermitian(A, UPLO in "Uu"), UPLO)
+    return linalg.eigvalsh(as_hermitian(A), UPLO)
 
 
 def matrix_rank(

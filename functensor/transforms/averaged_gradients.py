@@ -207,7 +207,8 @@ def arrivals(
 ) -> tuple[int, ...]:
     """Returns the numbers of inputs in the order in which a pass completes their cotangents.
 
-    It is the first process's order, by which all make their buckets. It says it once.
+    It is the first process's order, by which all make their buckets. It says it once. Parts of a
+    batch of one process alone go in its own order.
 
     Args:
         means: how gradients are averaged.
@@ -223,7 +224,8 @@ def arrivals(
         # What the pass does not reach is there from the beginning.
         unreached = max(first.values(), default=0) + 1
         chosen.sort(key=lambda i: -first.get(nodes[i], unreached))  # type: ignore[arg-type]
-        if sum(prod(kind.shape) * kind.dtype.itemsize for kind in kinds) > means.bucket_bytes:
+        size = sum(prod(kind.shape) * kind.dtype.itemsize for kind in kinds)
+        if means.axes and size > means.bucket_bytes:
             # A process that stages the step alone, to look at its program, is to wait for nobody.
             said = means.axes[0].order_of_first(f"{key}", chosen, means.axes)
             chosen = [*said]

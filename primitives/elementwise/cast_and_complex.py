@@ -101,6 +101,8 @@ conj = unary(
 
 def _compute_complex_of_parts(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     dtype: Any = xp.result_type(x, y)
+    if dtype.kind == "c":
+        raise TypeError("complex_of_parts takes real parts and imaginary parts, which are real")
     x, y = xp.broadcast_arrays(x, y)
     out = xp.empty(x.shape, complex_of(dtype))
     out.real, out.imag = x, y

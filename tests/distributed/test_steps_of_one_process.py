@@ -49,6 +49,24 @@ def test_keys_of_examples_are_cut_with_them():
     np.testing.assert_allclose(step(W, X, keys), wanted, rtol=1e-12)
 
 
+@pytest.mark.parametrize("stage", [2, 3])
+def test_parts_of_a_batch_of_one_process_fill_buckets(stage):
+    """At stage 3 buckets are those of no axis."""
+
+    def loss(params, x):
+        return fnp.mean((x @ params["w"] + params["b"]) ** 2)
+
+    spread = ft.distributed.sharded(ft.optim.sgd(0.1), stage=stage, bucket_megabytes=0)
+    params = wanted = {"b": fnp.ones(()), "w": fnp.asarray(W)}
+    if stage == 3:
+        params = spread.shard(params)
+    step = data_parallel(spread.minimize(loss), accumulate=2)
+    params, _ = step(params, spread.init(params), X)
+    wanted, _ = ft.optim.sgd(0.1).minimize(loss)(wanted, ft.optim.sgd(0.1).init(wanted), X)
+    for name, whole in spread.gather(params).items():
+        np.testing.assert_allclose(whole, wanted[name], rtol=1e-12)
+
+
 def test_a_batch_that_is_no_argument_is_refused():
     """It would be gone through as a whole for each part."""
     optimizer = ft.optim.sgd(0.1)

@@ -86,14 +86,23 @@ def test_both_triangles_of_a_matrix_have_their_half_of_a_gradient(f, wrap):
         assert value.item() == loss(a.detach()).item()
 
 
+@pytest.mark.parametrize("unread", [7.0, NAN, INF, 1e30])
 @pytest.mark.parametrize("upper", [False, True])
-def test_the_other_triangle_is_not_read(upper):
-    a = torch.tensor([[4.0, 1.0], [7.0, 3.0]], requires_grad=True)
-    found = torch.linalg.cholesky(a if upper else a.mT, upper=upper).detach()
-    good = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
-    numpy.testing.assert_allclose(
-        found.numpy(), torch.linalg.cholesky(good, upper=upper).numpy(), rtol=1e-6
-    )
+def test_the_other_triangle_is_not_read(upper, unread):
+    good = torch.tensor([[4.0, 1.0], [1.0, 3.0]], requires_grad=True)
+    values = torch.tensor([[4.0, 1.0], [unread, 3.0]])
+    a = (values if upper else values.mT).clone().requires_grad_()
+    for f in (
+        lambda x: torch.linalg.cholesky(x, upper=upper),
+        lambda x: torch.linalg.eigvalsh(x, UPLO="LU"[upper]),
+    ):
+        a.grad = good.grad = None
+        found, wanted = f(a), f(good)
+        assert found.tolist() == wanted.tolist()
+        (found * torch.arange(2.0)).sum().backward()
+        (wanted * torch.arange(2.0)).sum().backward()
+        assert a.grad.tolist() == good.grad.tolist()
+        assert a.grad[0, 1] == a.grad[1, 0] != 0
 
 
 def test_complex_numbers_keep_infinities_and_signs_of_zeros():
@@ -108,6 +117,28 @@ def test_complex_numbers_keep_infinities_and_signs_of_zeros():
         for part, wanted in ((z.real, real), (z.imag, imag)):
             numpy.testing.assert_array_equal(part.numpy(), wanted.numpy())
             assert torch.signbit(part).tolist() == torch.signbit(wanted).tolist()
+
+
+def test_parts_of_complex_numbers_are_real():
+    """An imaginary part of theirs would be lost."""
+    for real, imag in ((1j, 1.0), (1.0, 1j)):
+        with pytest.raises(TypeError, match="imaginary parts, which are real"):
+            torch.complex(torch.tensor([real]), torch.tensor([imag]))
+
+
+@pytest.mark.parametrize("name", ["div_", "divide_"])
+def test_quotients_in_place_are_rounded(name):
+    for mode, wanted in (("floor", [8, -18]), ("trunc", [8, -17]), (None, [8.75, -17.5])):
+        x = torch.tensor([3.5, -7.0], requires_grad=True)
+        y = x * 2
+        assert getattr(y, name)(torch.tensor(0.8), rounding_mode=mode) is y
+        numpy.testing.assert_allclose(y.detach(), wanted, rtol=1e-6)
+        y.sum().backward()
+        numpy.testing.assert_allclose(x.grad, 2.5 if mode is None else 0, rtol=1e-6)
+    whole = torch.tensor([7, -7])
+    assert getattr(whole, name)(2, rounding_mode="floor").tolist() == [3, -4]
+    with pytest.raises(ValueError, match="rounding_mode is None, 'trunc' or 'floor', not 'up'"):
+        getattr(whole, name)(2, rounding_mode="up")
 
 
 def test_the_spherical_bessel_function_ends_at_zero():

@@ -207,9 +207,10 @@ def mvlgamma(input: Array, p: int) -> Any:
 
 
 def first_where(name: str, test: str, doc: str) -> Callable[[Any, Any], Any]:
-    """Returns the function of two tensors that gives the first where a test holds, or no second.
+    """Returns the function that gives a first number where a test holds or the second is NaN.
 
-    The gradient is that of the one that is given, the first of two that are equal, as in PyTorch.
+    It gives the second elsewhere. The gradient goes to the one that is given, as in PyTorch: to the
+    first of two that are equal.
     """
 
     def function(input: Array, other: Any) -> Any:

@@ -259,7 +259,7 @@ def cholesky(input: Array, upper: bool = False) -> Any:
     from ...numpy import linalg
     from .solving import as_hermitian
 
-    return linalg.cholesky(as_hermitian(input, upper), upper=upper)
+    return linalg.cholesky(as_hermitian(input), upper=upper)
 
 
 def qr(input: Array, some: bool = True) -> Any:

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...custom.rules import custom_jvp
 from ...numpy import linalg
 from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
+from ...primitives.linalg.stacks import hermitian_part
 from ..grad_mode import mode
 from ..tape import TAPE
 from .naming import copied
@@ -54,22 +56,27 @@ def lower_part(A: Any, upper: bool) -> Any:
     return ops.conj(ops.swapaxes(A, -1, -2)) if upper else A
 
 
-def as_hermitian(A: Any, upper: bool = False) -> Any:
-    """Returns matrices of which one triangle is read, with gradients for both alike.
+@custom_jvp
+def _in_both_triangles(A: Any) -> Any:
+    """Returns Hermitian matrices, whose change is the Hermitian part of what they change by."""
+    return A
 
-    Args:
-        A: Hermitian matrices, or what has their lower triangles.
-        upper: whether the upper triangle is the one that is read.
+
+@_in_both_triangles.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    return primals[0], hermitian_part(tangents[0])
+
+
+def as_hermitian(A: Any) -> Any:
+    """Returns Hermitian matrices, of which others read one triangle, with gradients for both alike.
+
+    Values stay as they are: NaN in the triangle that is not read has no influence.
     """
     outside = isinstance(A, TAPE.tracer) and A.home is None
     constant = outside and (A.node is None or not mode.enabled)
     if constant or A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         return A
-    triangle, rest = (ops.triu(A), ops.triu(A, 1)) if upper else (ops.tril(A), ops.tril(A, -1))
-    read = triangle + lower_part(rest, True)
-    half = (A + lower_part(A, True)) / 2
-    # It is zero where the matrix is Hermitian.
-    return half + ops.stop_gradient(read - half)
+    return _in_both_triangles(A)
 
 
 def triangular(A: Any, B: Any, lower: bool, unit: bool = False) -> Any:

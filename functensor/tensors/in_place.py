@@ -334,8 +334,8 @@ class InPlace(TorchMemory):
     T = property(viewing(lambda self: ops.transpose(self)), doc=TorchMemory.T.__doc__)
     mT = property(viewing(lambda self: ops.swapaxes(self, -1, -2)), doc=TorchMemory.mT.__doc__)
     flat = property(viewing(lambda self: ops.reshape(self, -1)), doc=TorchMemory.flat.__doc__)
-    real = property(part("real"), doc="The real part; the tensor itself where it is real.")
-    imag = property(part("imag"), doc="The imaginary part; 0 where the tensor is real.")
+    real: Any = part("real", "The real part; the tensor itself where it is real.")
+    imag: Any = part("imag", "The imaginary part; 0 where the tensor is real.")
     view: Any = _view
     conj = conjugated
     reshape = viewing(TorchMemory.reshape, copies=True)

@@ -5,7 +5,6 @@ The parts of complex numbers, conjugates, and the same bits read as numbers of a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -55,16 +54,25 @@ class Part(Recast):
         return out
 
 
-def part(name: str) -> Callable[[Any], Any]:
-    """Returns a method whose result is the real or the imaginary part, a view of the tensor."""
+def part(name: str, doc: str) -> property:
+    """Returns the property of the real or the imaginary part, a view that others are written to."""
     take = Part(name)
 
-    def method(self: Any) -> Any:
+    def taken_part(self: Any) -> Any:
         if self.dtype.kind != "c":
             return self if name == "real" else take(self)
         return recast(self, take)
 
-    return method
+    def put_part(self: Any, value: Any) -> None:
+        if name == "imag" and self.dtype.kind != "c":
+            raise failure(
+                RuntimeError,
+                f"x.imag = y of a tensor of {self.dtype}, which has no imaginary parts",
+                fix="torch.complex(x, y)",
+            )
+        taken_part(self).copy_(value)
+
+    return property(taken_part, put_part, doc=doc)
 
 
 def recast(x: Any, take: Recast) -> Any:

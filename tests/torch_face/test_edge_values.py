@@ -126,6 +126,25 @@ def test_parts_of_complex_numbers_are_real():
             torch.complex(torch.tensor([real]), torch.tensor([imag]))
 
 
+def test_parts_are_assigned():
+    x = torch.tensor([1 + 2j, 3.0], requires_grad=True)
+    part = torch.tensor([INF, 2.0], requires_grad=True)
+    z = x * 1
+    z.real = part
+    assert z.tolist() == [complex(INF, 2), 2]
+    (z.real * 2 + z.imag * 3).sum().backward()
+    assert x.grad.tolist() == [3j, 3j]
+    assert part.grad.tolist() == [2, 2]
+    z = torch.ones(2, dtype=torch.complex64)
+    z[1:].imag = 5
+    assert z.tolist() == [1, 1 + 5j]
+    real = torch.ones(2)
+    real.real = torch.tensor([5.0, 6.0])
+    assert real.tolist() == [5, 6]
+    with pytest.raises(RuntimeError, match=r"x\.imag = y of a tensor of float32"):
+        real.imag = torch.ones(2)
+
+
 @pytest.mark.parametrize("name", ["div_", "divide_"])
 def test_quotients_in_place_are_rounded(name):
     for mode, wanted in (("floor", [8, -18]), ("trunc", [8, -17]), (None, [8.75, -17.5])):

@@ -247,3 +247,22 @@ def test_the_first_products_are_measured_on_one_thread(monkeypatch):
     eager_products.balance.rests_until = float("inf")
     layout.by_code(None, x, y)
     assert numbers == [1, 1, 1, 2, 2, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        *[((60_000, 50), (50,)), ((50,), (50, 60_000)), ((2000, 1500), (1500,))],
+        *[((1500,), (1500, 2000)), ((4, 500, 500), (500,)), ((500,), (4, 500, 500))],
+        *[((500, 500), (4, 500, 500)), ((4, 500, 500), (1, 500, 500)), ((3_000_000,),) * 2],
+    ],
+    ids=str,
+)
+def test_large_products_of_all_kinds(shapes, dtype):
+    x, y = (normal(*shape, dtype=dtype) for shape in shapes)
+    wanted = x @ y
+    for _ in range(3):
+        got = np.asarray(fnp.asarray(x) @ fnp.asarray(y))
+        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-2)

@@ -87,7 +87,8 @@ class ProductLayout:
     def __init__(self, x: Buffer, y: Buffer) -> None:
         self.stack = x.ndim > 2
         self.shape = (*x.shape[:-1], y.shape[-1])
-        self.numbers: Any = in_numbers(x, y, self.shape)
+        matrices = x.ndim > 1 and y.ndim > 1
+        self.numbers: Any = in_numbers(x, y, self.shape) if matrices else None
         self._times_alone: list[float] = []
         self._by_pool = MeasuredSharing()
 
@@ -219,7 +220,10 @@ layouts: dict[Any, ProductLayout] = {}
 
 
 def product_in_parts(x: Buffer, y: Buffer) -> Any:
-    """Returns ``x @ y`` of matrices, or of stacks of as many, while BLAS keeps to one thread."""
+    """Returns ``x @ y`` while BLAS keeps to one thread.
+
+    Both are matrices, or stacks of as many, or one is a vector and the other a matrix.
+    """
     char = x.dtype.char
     key = char, threads.number, x.shape, x.strides, y.shape, y.strides
     layout = layouts.get(key)

@@ -23,7 +23,7 @@ from ..primitives.gradient_buckets import shard_length
 from ..programs.staging import eval_shape
 from ..transforms.averaged_gradients import Means
 from ..transforms.grad import differentiated
-from .data_parallel import bucket_bytes
+from .data_parallel import MEGABYTE, bucket_bytes
 from .mesh import axes_by_name, axes_of_step
 from .shards import (
     Shard,
@@ -54,7 +54,7 @@ class ShardedOptimizer(Optimizer[Any]):
         stage: what is spread: 1 states, 2 gradients too, 3 parameters too.
     """
 
-    __slots__ = ("_bytes", "_gathers", "_max_norm", "_megabytes", "_names", "inner", "stage")
+    __slots__ = ("_bytes", "_gathers", "_max_norm", "_names", "inner", "stage")
 
     def __init__(
         self,
@@ -71,7 +71,6 @@ class ShardedOptimizer(Optimizer[Any]):
         self._names = names
         self._max_norm = max_norm
         self._gathers = gathers
-        self._megabytes = bucket_megabytes
         self._bytes = bucket_bytes("sharded", bucket_megabytes)
 
     def shard(self, params: Any) -> Any:
@@ -80,7 +79,7 @@ class ShardedOptimizer(Optimizer[Any]):
 
     def gather(self, values: Any) -> Any:
         """Returns a tree of parameters, or a state, with whole arrays; all processes call it."""
-        return gather(values, self._names, bucket_megabytes=self._megabytes)
+        return gather(values, self._names, bucket_megabytes=self._bytes / MEGABYTE)
 
     def _init(self, params: Any) -> Any:
         axes = axes_of_now(self._names)

@@ -11,10 +11,27 @@ __device__ __forceinline__ void copy_wide(void *shared, const void *global) {
 #endif
 }
 
+// What places in shared memory need to know of a row, counted in 32 bits: a block has not more memory.
+template <typename T, int N> struct staged_row {
+    const T *data;
+    int length, phase;
+
+    __device__ __forceinline__ staged_row(const row_of<const T, N> &row)
+        : data(row.data), length(int(row.length)), phase(row.phase) {}
+
+    __device__ __forceinline__ int packs() const { return (phase + length + N - 1) / N; }
+
+    __device__ __forceinline__ int start(int pack) const { return pack * N - phase; }
+
+    __device__ __forceinline__ bool has(int i) const { return (unsigned int)i < (unsigned int)length; }
+
+    __device__ __forceinline__ bool whole(int start) const { return start >= 0 && start + N <= length; }
+};
+
 // Starts to copy a pack into its place. Only the thread that asked may read it before a barrier.
 template <typename T, int N>
-__device__ __forceinline__ void fetch(const row_of<const T, N> &row, index_t p, pack<T, N> *place) {
-    index_t start = row.start(p);
+__device__ __forceinline__ void fetch(const staged_row<T, N> &row, int p, pack<T, N> *place) {
+    int start = row.start(p);
     if (row.whole(start)) {
         copy_wide(place, row.data + start);
     } else {
@@ -22,6 +39,20 @@ __device__ __forceinline__ void fetch(const row_of<const T, N> &row, index_t p, 
         for (int i = 0; i < N; i++)
             if (row.has(start + i)) (*place)[i] = row.data[start + i];
     }
+}
+
+// Ends a group of packs that the thread has asked for.
+__device__ __forceinline__ void end_group() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until the packs of all groups are there, but for those of the last COUNT groups.
+template <int COUNT> __device__ __forceinline__ void wait_for_groups() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
+#endif
 }
 
 // Waits until all packs are there that the thread has asked for.
@@ -33,9 +64,9 @@ __device__ __forceinline__ void wait_for_packs() {
 
 // Reads a pack from its place; what is not in the row becomes `fill`.
 template <typename T, int N, typename A>
-__device__ __forceinline__ void read_place(const row_of<const T, N> &row, index_t p,
+__device__ __forceinline__ void read_place(const staged_row<T, N> &row, int p,
                                            const pack<T, N> *place, A (&out)[N], A fill) {
-    index_t start = row.start(p);
+    int start = row.start(p);
     pack<T, N> items = *place;
 #pragma unroll
     for (int i = 0; i < N; i++) out[i] = A(items[i]);

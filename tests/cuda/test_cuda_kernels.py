@@ -71,7 +71,9 @@ def test_what_the_compiler_refuses_is_told():
 
 
 @nvrtc.needed
-@pytest.mark.parametrize("header, name", [("common", "INFINITY_OF({})"), ("region", "infinity<{}>()")])
+@pytest.mark.parametrize(
+    ("header", "name"), [("common", "INFINITY_OF({})"), ("region", "infinity<{}>()")]
+)
 @pytest.mark.parametrize("dtype", ["float", "double"])
 def test_infinity_is_no_quotient(header, name, dtype):
     text = f'''#include "{header}.cuh"

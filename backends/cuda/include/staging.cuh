@@ -11,12 +11,12 @@ __device__ __forceinline__ void copy_wide(void *shared, const void *global) {
 #endif
 }
 
-// What places in shared memory need to know of a row, counted in 32 bits: a block has not more memory.
+// A row that fits into shared memory, so that 32 bits are enough to count in.
 template <typename T, int N> struct staged_row {
-    const T *data;
+    T *data;
     int length, phase;
 
-    __device__ __forceinline__ staged_row(const row_of<const T, N> &row)
+    __device__ __forceinline__ staged_row(const row_of<T, N> &row)
         : data(row.data), length(int(row.length)), phase(row.phase) {}
 
     __device__ __forceinline__ int packs() const { return (phase + length + N - 1) / N; }
@@ -30,7 +30,7 @@ template <typename T, int N> struct staged_row {
 
 // Starts to copy a pack into its place. Only the thread that asked may read it before a barrier.
 template <typename T, int N>
-__device__ __forceinline__ void fetch(const staged_row<T, N> &row, int p, pack<T, N> *place) {
+__device__ __forceinline__ void fetch(const staged_row<const T, N> &row, int p, pack<T, N> *place) {
     int start = row.start(p);
     if (row.whole(start)) {
         copy_wide(place, row.data + start);
@@ -64,7 +64,7 @@ __device__ __forceinline__ void wait_for_packs() {
 
 // Reads a pack from its place; what is not in the row becomes `fill`.
 template <typename T, int N, typename A>
-__device__ __forceinline__ void read_place(const staged_row<T, N> &row, int p,
+__device__ __forceinline__ void read_place(const staged_row<const T, N> &row, int p,
                                            const pack<T, N> *place, A (&out)[N], A fill) {
     int start = row.start(p);
     pack<T, N> items = *place;
@@ -74,5 +74,17 @@ __device__ __forceinline__ void read_place(const staged_row<T, N> &row, int p,
 #pragma unroll
         for (int i = 0; i < N; i++)
             if (!row.has(start + i)) out[i] = fill;
+    }
+}
+
+template <typename T, int N, typename A>
+__device__ __forceinline__ void write(const staged_row<T, N> &row, int p, const A (&values)[N]) {
+    int start = row.start(p);
+    if (row.whole(start)) {
+        write_whole(row.data + start, values);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (row.has(start + i)) row.data[start + i] = T(values[i]);
     }
 }

@@ -147,6 +147,31 @@ loss_with_grad(const T *x, const void *labels, T *out, T *grad, index_t count, i
 // The packs of a thread that are on their way before it looks at the first of them.
 const int PACKS_ON_THE_WAY = 4;
 
+// Reads a pack of a row as `read_place` does. With BIAS it adds what belongs to its places, and
+// leaves the sums there.
+template <bool BIAS, typename T, int N, typename A>
+__device__ __forceinline__ void read_logits(const staged_row<const T, N> &row, int p,
+                                            pack<T, N> *place, const T *bias, A (&out)[N]) {
+    read_place(row, p, place, out, -INFINITY_OF(A));
+    if constexpr (BIAS) {
+        const int start = row.start(p);
+        const T *added = bias + start;
+        pack<T, N> items;
+        if (row.whole(start) && reinterpret_cast<unsigned long long>(added) % sizeof(items) == 0) {
+            items = *reinterpret_cast<const pack<T, N> *>(added);
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; i++) items[i] = row.has(start + i) ? added[i] : T(0.0f);
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            items[i] = T(out[i] + A(items[i]));
+            out[i] = A(items[i]);
+        }
+        *place = items;
+    }
+}
+
 // The loss, and along with it, from the same read, the derivative for a cotangent that is not
 // known yet: a bet on what it was the last times. A block has whole rows in its shared memory, one
 // after the other; while it writes the derivative of one it fetches the next, and adds up what has
@@ -154,12 +179,12 @@ const int PACKS_ON_THE_WAY = 4;
 //
 // `bets` are two numbers, the cotangent to bet on (NaN: do not bet) and the latest one; `staked`
 // gets for every row what was bet. Rows lie `step` elements apart, those of the derivative
-// `out_step`, with zeros between them.
-template <typename T, int N>
+// `out_step`, with zeros between them. With BIAS a number for each class is added to the logits.
+template <typename T, int N, bool BIAS>
 __global__ void __launch_bounds__(1024)
 ahead(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
-      const accumulator_t<T> *bets, accumulator_t<T> *staked, index_t count, index_t classes,
-      index_t kind, index_t label_stride, index_t step, index_t out_step) {
+      const accumulator_t<T> *bets, accumulator_t<T> *staked, const T *bias, index_t count,
+      index_t classes, index_t kind, index_t label_stride, index_t step, index_t out_step) {
     typedef accumulator_t<T> A;
     extern __shared__ int4 memory[];
     pack<T, N> *places = reinterpret_cast<pack<T, N> *>(memory);
@@ -170,17 +195,17 @@ ahead(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
     running<A> all;
     A values[N];
     if (r < count) {
-        staged_row<T, N> first(row_of<const T, N>(x + r * step, classes, 1));
+        staged_row<const T, N> first(row_of<const T, N>(x + r * step, classes, 1));
         int packs = first.packs();
         for (int p = rank; p < packs; p += width) fetch(first, p, places + p);
         wait_for_packs();
         for (int p = rank; p < packs; p += width) {
-            read_place(first, p, places + p, values, -INFINITY_OF(A));
+            read_logits<BIAS>(first, p, places + p, bias, values);
             all.add(values);
         }
     }
     for (; r < count; r += gridDim.x) {
-        staged_row<T, N> row(row_of<const T, N>(x + r * step, classes, 1));
+        staged_row<const T, N> row(row_of<const T, N>(x + r * step, classes, 1));
         int packs = row.packs();
         // The barriers within make everyone's packs visible.
         A top = block_reduce(all.top, larger(), -INFINITY_OF(A));
@@ -204,9 +229,9 @@ ahead(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
             staked[r] = bet;
         }
         grad_of_row<A> mine = {lost + picked, bet, label};
-        row_of<T, N> to(out + r * out_step, classes, 1);
+        staged_row<T, N> to(row_of<T, N>(out + r * out_step, classes, 1));
         index_t later = r + gridDim.x;
-        staged_row<T, N> next(row_of<const T, N>(x + later * step, classes, 1));
+        staged_row<const T, N> next(row_of<const T, N>(x + later * step, classes, 1));
         int wanted = later < count ? next.packs() : 0;
         int end = packs > wanted ? packs : wanted;
         all = running<A>();
@@ -221,7 +246,7 @@ ahead(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
             end_group();
             if (p >= come + PACKS_ON_THE_WAY * width && come < wanted) {
                 wait_for_groups<PACKS_ON_THE_WAY>();
-                read_place(next, come, places + come, values, -INFINITY_OF(A));
+                read_logits<BIAS>(next, come, places + come, bias, values);
                 all.add(values);
                 come += width;
             }
@@ -229,7 +254,7 @@ ahead(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
         if (bet == bet) write_zeros(to.data, classes, out_step, mates);
         wait_for_packs();
         for (; come < wanted; come += width) {
-            read_place(next, come, places + come, values, -INFINITY_OF(A));
+            read_logits<BIAS>(next, come, places + come, bias, values);
             all.add(values);
         }
     }

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import ref
 
 import cupy
@@ -27,7 +27,15 @@ from ..annotations import GpuOperand
 from ..capturing import copied_once, kept_by_graph
 from ..launch import WIDEST_LOAD_BYTES, Kernel, c_type, is_contiguous
 from ..row_layout import (
-    ROW_INSTANCES, geometry, inexact, limit, padded_length, padded_rows, row_strides, wide, width,
+    ROW_INSTANCES,
+    geometry,
+    inexact,
+    limit,
+    padded_length,
+    padded_rows,
+    row_strides,
+    wide,
+    width,
 )
 from ..strides import common_stride
 
@@ -41,7 +49,8 @@ LOSS_GRAD_TYPES = (
 )
 LOSS_GRAD = Kernel("cross_entropy", "loss_grad", "ppppplllllllll", LOSS_GRAD_TYPES)
 LOSS_WITH_GRAD = Kernel("cross_entropy", "loss_with_grad", "pppplllllllld", ROW_INSTANCES)
-LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllllll", LOSS_PACKS)
+AHEAD_TYPES = tuple(f"{pack}, {biased}" for pack in LOSS_PACKS for biased in ("false", "true"))
+LOSS_AHEAD = Kernel("cross_entropy", "ahead", "ppppppppllllll", AHEAD_TYPES)
 SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "pppppppllllll", LOSS_PACKS)
 # Logits of fewer bytes are still in the GPU's cache when the derivative reads them.
 FEWEST_AHEAD_BYTES = 1 << 25
@@ -134,11 +143,11 @@ def bets_of(device: int, dtype: DType, count: int, classes: int) -> ndarray:
 def row_step(x: ndarray) -> int | None:
     """Returns the elements from row to row; None where rows have gaps, or lie in no such order."""
     if is_contiguous(x):
-        return x.shape[-1]
+        return int(x.shape[-1])
     between = common_stride(x.shape[:-1], x.strides[:-1])
     if between is None or between < 0 or x.strides[-1] != x.itemsize:
         return None
-    return between // x.itemsize
+    return int(between // x.itemsize)
 
 
 def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
@@ -165,7 +174,7 @@ def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
 
 def launch_ahead(
     place: tuple[int, int, int], x: ndarray, labels: ndarray, out: ndarray, exact: ndarray,
-    grad: ndarray, bets: ndarray, staked: ndarray, step: int,
+    grad: ndarray, bets: ndarray, staked: ndarray, step: int, bias: ndarray | None = None,
 ) -> None:
     """Launches the kernel that writes a derivative ahead, as `ahead_launch` says.
 
@@ -176,13 +185,16 @@ def launch_ahead(
         grad: memory for the derivative.
         bets, staked: what is bet on, and memory for what was for each row.
         step: the elements from row to row of the derivative.
+        bias: what is added to each row of the logits.
     """
     grid, block, shared = place
-    types = f"{c_type(x.dtype)}, {WIDEST_LOAD_BYTES // x.dtype.itemsize}"
+    biased = "false" if bias is None else "true"
+    types = f"{c_type(x.dtype)}, {WIDEST_LOAD_BYTES // x.dtype.itemsize}, {biased}"
     labels, between, kind = labelled(labels)
     LOSS_AHEAD(
         types, grid, block, x, labels, out, exact, grad, bets, staked,
-        out.size, x.shape[-1], kind, between, row_step(x), step, shared=shared,
+        0 if bias is None else bias, out.size, x.shape[-1], kind, between, row_step(x), step,
+        shared=shared,
     )  # fmt: skip
 
 
@@ -205,7 +217,7 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
 
 
 def cross_entropy_with_grad(
-    x: ndarray, labels: ndarray, g: float, padded: bool = False
+    x: ndarray, labels: ndarray, g: float, padded: bool = False, bias: ndarray | None = None
 ) -> tuple[ndarray, ndarray]:
     """Returns the loss, and its derivative where the cotangent of every row is one number.
 
@@ -214,6 +226,7 @@ def cross_entropy_with_grad(
         g: the number.
         padded: whether rows of the derivative begin at multiples of 16 bytes, with zeros between
             them.
+        bias: what is added to each row of the logits, in their dtype.
     """
     x = inexact(x)
     classes, dtype = x.shape[-1], x.dtype
@@ -226,8 +239,10 @@ def cross_entropy_with_grad(
         exact_dtype = accumulator(dtype)
         exact, staked = cupy.empty(out.shape, exact_dtype), cupy.empty(out.shape, exact_dtype)
         stakes = kept_by_graph(stakes_of(x.data.device_id, exact_dtype, g))
-        launch_ahead(place, x, labels, out, exact, grad, stakes, staked, step)
+        bias = None if bias is None else cupy.ascontiguousarray(bias)
+        launch_ahead(place, x, labels, out, exact, grad, stakes, staked, step, bias)
         return out, grad
+    x = x if bias is None else x + bias
     if grad.size:
         x, row, stride = row_strides(x, 1)
         labels, between, kind = labelled(labels)

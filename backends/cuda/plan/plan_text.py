@@ -12,13 +12,18 @@ from cupy import ndarray
 from ...cpu.plan.codegen.operands import constant, is_variable
 from ...cpu.plan.codegen.source import Source
 from ...cpu.plan.native.not_native import NotNative
+from ..cublas.contraction import matmul_of_padded
+from ..cublas.padding import with_zeros_behind
+from ..kernels.axis_sums import sum_of_padded
 from ..kernels.cross_entropy import AHEAD_FUNCTIONS, cross_entropy_with_grad
+from .biased_losses import biased_losses
 from .donated_memory import DonatedMemory
 from .grads_ahead import grads_ahead, one_number
 from .joint_parts import JointParts
 from .joint_run import JointRun
 from .leaf_groups import CallGroup, ManyLeaves
 from .leaf_run import LeafRun
+from .padded_rows import PaddedRows
 from .plain_numbers import PLAIN_NAME, plain_lines
 from .region_run import GpuRegion
 
@@ -92,6 +97,12 @@ class PlanText:
         # Those among them whose cotangent is one number: one launch writes both.
         along = {x: e for x, e in self._ahead.items() if one_number(e.operands[2]) is not None}
         self._written_along = along
+        slopes = [e.outputs[0] for e in along.values()]
+        # The sums that losses compute themselves.
+        self._biased = biased_losses(program, along)
+        self._rows = PaddedRows(program, slopes, precision)
+        # The names of copies of matrices.
+        self._copies: dict[VariableLike, str] = {}
         # Outputs that a region writes where they are to be.
         self._written: set[VariableLike] = set()
         if apart:
@@ -135,14 +146,20 @@ class PlanText:
         source.function("queue", [*map(source.name, [*given, *self.numbers]), *memory])
         last = program.last_uses()  # type: ignore[attr-defined]
         kept = {*program.inputs, *self.numbers}
+        later: list[Any] = []
         for number, (equation, dead) in enumerate(zip(program.equations, last, strict=True)):
             if self._apart and is_of_host(equation):
                 continue
+            if equation.outputs[0] in self._biased:
+                later += dead
+                continue
             self._equation(number, equation)
+            if equation.outputs[0] in self._written_along:
+                dead, later = [*dead, *later], []
             dropped = [
                 source.names[x]
                 for x in dead
-                if x.type.shape and x not in kept and not is_host_number(x)
+                if x.type.shape and x not in kept and not is_host_number(x) and x in source.names
             ]
             if dropped:
                 source.add(f"del {', '.join(dict.fromkeys(dropped))}")
@@ -180,7 +197,14 @@ class PlanText:
         elif equation.outputs[0] in self._written_along:
             (out,) = equation.outputs
             slope = self._written_along[out]
-            given = [*map(source.shown, equation.operands), repr(one_number(slope.operands[2]))]
+            x, labels = equation.operands
+            biased = self._biased.get(x) if is_variable(x) else None
+            given = [*map(source.shown, (biased.x if biased else x, labels))]
+            given.append(repr(one_number(slope.operands[2])))
+            if biased:
+                given.append(f"bias={source.shown(biased.bias)}")
+            if slope.outputs[0] in self._rows.zeros:
+                given.append("padded=True")
             function = source.bind(cross_entropy_with_grad, "cross_entropy_with_grad")
             right = f"{function}({', '.join(given)})"
             left = f"{source.name(out)}, {source.name(slope.outputs[0])}"
@@ -190,6 +214,8 @@ class PlanText:
             function = source.bind(AHEAD_FUNCTIONS[primitive.name], f"{primitive.name}_ahead")
             right = f"{function}({', '.join(given)})"
             left = f"{source.name(out)}, exact_{source.name(out)}"
+        elif self._is_padded_product(equation):
+            right, left = self._padded_product(equation), source.name(equation.outputs[0])
         else:
             given = list(map(source.shown, equation.operands))
             ahead = next((x for x, e in self._ahead.items() if e is equation), None)
@@ -199,11 +225,51 @@ class PlanText:
             if primitive.name == MEAN_BEGUN and not self._donated.has(equation.operands[0]):
                 # Plans write into donated inputs alone, and not while the mean is on its way.
                 given.append("owned=False")
-            right = f"{source.bind(primitive.impl, primitive.name)}({', '.join(given)})"
+            if self._is_sum_of_padded(equation):
+                right = f"{source.bind(sum_of_padded, 'sum_of_padded')}({', '.join(given)})"
+            else:
+                right = f"{source.bind(primitive.impl, primitive.name)}({', '.join(given)})"
             if equation.outputs[0].type.weak:
                 right = f"({right}).item()"
             left = source.name(equation.outputs[0])
         source.add(f"{left} = {right}", equation)
+
+    def _is_sum_of_padded(self, equation: EquationLike) -> bool:
+        """Says whether an equation sums up rows with zeros between them."""
+        if equation.primitive.name != "sum":
+            return False
+        (x,) = equation.operands
+        last = x.type.ndim - 1 if is_variable(x) else 0
+        return self._rows.strides(x) is not None and last not in equation.params["axis"]
+
+    def _is_padded_product(self, equation: EquationLike) -> bool:
+        """Says whether factors or the result of a product are padded."""
+        rows, operands = self._rows, equation.operands
+        if equation.primitive.name != "matmul":
+            return False
+        padded = any(x in rows.zeros or x in rows.copied for x in filter(is_variable, operands))
+        return padded or equation.outputs[0] in rows.spread
+
+    def _padded_product(self, equation: EquationLike) -> str:
+        """Returns the text of a product; writes those of copies that it is the first to need."""
+        source, rows = self.source, self._rows
+        given, zeros = [], []
+        for x in equation.operands:
+            factor = rows.copied.get(x) if is_variable(x) else None
+            zeros.append(factor is not None or x in rows.zeros)
+            if factor is None:
+                given.append(source.shown(x))
+                continue
+            name = self._copies.get(factor.matrix)
+            if name is None:
+                own = source.shown(factor.matrix)
+                name = self._copies[factor.matrix] = f"padded_{own}"
+                function = source.bind(with_zeros_behind, "with_zeros_behind")
+                source.add(f"{name} = {function}({own})", equation)
+            given.append(f"{name}.T" if factor.turned else name)
+        spread = ", spread=True" if equation.outputs[0] in rows.spread else ""
+        function = source.bind(matmul_of_padded, "matmul_of_padded")
+        return f"{function}({', '.join(given)}, zeros={(*zeros,)}{spread})"
 
     def _region(self, equation: EquationLike) -> AnyRun | None:
         """Returns the run of a region; None where its equations run one by one."""
@@ -218,7 +284,8 @@ class PlanText:
             elif type(primitive) is JointParts:
                 run = JointRun(name, primitive.members, self._precision, self._apart)
             else:
-                run = GpuRegion(name, primitive, equation.operands, self._apart)
+                lying = [self._rows.strides(x) for x in equation.operands]
+                run = GpuRegion(name, primitive, equation.operands, self._apart, lying)
         except NotNative:
             return None
         self.runs.append(run)
@@ -265,6 +332,7 @@ class PlanText:
         names, program = self.source.names, equation.primitive.program
         for inner, x in zip(program.inputs, equation.operands, strict=True):
             names[inner] = self.source.shown(x)
+            self._rows.enter_alike(inner, x)
         for inner in program.equations:
             self._equation(number, inner)
         for out, inner in zip(equation.outputs, program.outputs, strict=True):

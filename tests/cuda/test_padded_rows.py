@@ -1,4 +1,4 @@
-"""Rows padded for the units that multiply: which arrays of plans have them, and products of them."""
+"""Rows padded for the units that multiply: the arrays of plans that have them, and products."""
 
 import re
 from types import SimpleNamespace

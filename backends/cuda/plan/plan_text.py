@@ -40,6 +40,8 @@ QUEUING_NOTHING = frozenset(
 )
 # A graph is worth it for so many operations.
 FEWEST_RECORDED = 4
+# The name of what stands for inputs that are those of an earlier call.
+KNOWN_NAME = "known"
 # The primitive that averages arrays over processes while others are computed.
 MEAN_BEGUN = "begin_mean"
 
@@ -143,7 +145,8 @@ class PlanText:
         source, program = self.source, self.program
         given = [program.inputs[i] for i in self.inputs]
         memory = [f"into_{number}=None" for number in self.taken]
-        source.function("queue", [*map(source.name, [*given, *self.numbers]), *memory])
+        names = [*map(source.name, [*given, *self.numbers]), *memory, f"{KNOWN_NAME}=None"]
+        source.function("queue", names)
         last = program.last_uses()  # type: ignore[attr-defined]
         kept = {*program.inputs, *self.numbers}
         later: list[Any] = []
@@ -185,6 +188,8 @@ class PlanText:
             memory = self._memory(number, equation, run)
             if memory:
                 given.append(f"into=({memory})")
+                if self._is_of_inputs(equation, run, memory):
+                    given.append(f"{KNOWN_NAME}={KNOWN_NAME}")
             right = f"{source.constant(run, 'region')}({', '.join(given)})"
             left = f"[{', '.join(map(source.name, equation.outputs))}]"
         elif primitive.impl is None:
@@ -290,6 +295,14 @@ class PlanText:
             return None
         self.runs.append(run)
         return run
+
+    def _is_of_inputs(self, equation: EquationLike, run: AnyRun, memory: str) -> bool:
+        """Says whether a run reads and writes the memory of inputs alone."""
+        if type(run) is not LeafRun or "None" in memory:
+            return False
+        inputs = {*self.program.inputs}
+        operands = [equation.operands[i] for i in run.read]
+        return all(x in inputs for x in operands if is_variable(x))
 
     def _memory(self, number: int, equation: EquationLike, run: AnyRun) -> str:
         """Returns the donated inputs that a region writes its outputs into, as text."""

@@ -1,144 +1,55 @@
 """The kernels of the cross entropy that write a slope, on the CPU's threads."""
 
-import ctypes
-from types import SimpleNamespace
+from itertools import product
 
 import ml_dtypes
 import numpy as np
 import pytest
-from support import many_threads, one_thread
-from support.leaf_kernels import Buffer
+from support import gpu_memory, one_thread, slope_kernels
+from support.gpu_memory import GpuArray, on_gpu, whole_rows
 from support.long_forms import with_slow
-
-from functensor.backends.cuda.launch import source
 
 pytest.importorskip("cupy", reason="needs CuPy: pip install cupy-cuda13x")
 pytestmark = pytest.mark.skipif(one_thread.COMPILER is None, reason="needs g++")
-
-# What the compiler of GPUs knows.
-KNOWN = """
-struct int4 { int x, y, z, w; };
-struct float4 { float x, y, z, w; };
-struct double2 { double x, y; };
-struct uint4 { unsigned int x, y, z, w; };
-static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-static double2 make_double2(double x, double y) { return {x, y}; }
-static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-template <typename T> static void __stwb(T *to, T value) { *to = value; }
-static float __fadd_rn(float x, float y) { return x + y; }
-static double __dadd_rn(double x, double y) { return x + y; }
-static float __int_as_float(int bits) { return __uint_as_float((unsigned int)bits); }
-static int __syncthreads_or(int x) { return x; }
-alignas(16) static int4 memory[1 << 12];
-"""
-LOSS = "const void *x, const void *labels, void *out, void *grad"
-WITH_GRAD = [f"n{i}" for i in range(8)]
-AHEAD = (
-    "const void *x, const void *labels, void *loss, void *exact, void *out, const void *bets, "
-    "void *staked, const void *bias"
-)
-EXACT = {"float": "float", "double": "double", "half_t": "float", "bfloat16_t": "float"}
-THREADS = 64
-
-
-class Kernel:
-    """A kernel as a function of the CPU, compiled for each instance.
-
-    Args:
-        name: its name.
-        text: what declares it, and the call, for the type of elements.
-    """
-
-    def __init__(self, name, declared, call):
-        self.name, self.declared, self.call = name, declared, call
-        self.libraries = {}
-        self.launched = []
-
-    def __call__(self, types, grid, block, *arguments, shared=0):
-        """Runs an instance."""
-        if types not in self.libraries:
-            kind = types.partition(",")[0]
-            call = self.call.replace("T *", f"{kind} *").replace("A *", f"{EXACT[kind]} *")
-            text = f'extern "C" __global__ void\ninstance({self.declared}) {{\n'
-            text += f"    {self.name}<{types}>({call});\n}}\n"
-            kernel = SimpleNamespace(name="instance", text=text)
-            whole = source("cross_entropy").replace("extern __shared__ int4 memory[];", "")
-            made = many_threads.Compiled(KNOWN + whole + text, [kernel])
-            self.libraries[types] = made.library
-        self.launched.append((types, grid, block))
-        self.libraries[types].run_instance(grid, 1, block, *map(argument, arguments))
-
-
-def argument(x):
-    """Returns an argument of C: a number, or the address of an array."""
-    if isinstance(x, np.ndarray):
-        return ctypes.c_void_p(x.ctypes.data)
-    return ctypes.c_longlong(x) if isinstance(x, int) else ctypes.c_double(x)
-
-
-def rows_kernel():
-    numbers = ", ".join(f"long long {x}" for x in WITH_GRAD)
-    call = f"(const T *)x, labels, (T *)out, (T *)grad, {', '.join(WITH_GRAD)}, g"
-    return Kernel("loss_with_grad", f"{LOSS}, {numbers}, double g", call)
-
-
-def ahead_kernel():
-    names = [f"n{i}" for i in range(6)]
-    numbers = ", ".join(f"long long {x}" for x in names)
-    call = (
-        "(const T *)x, labels, (T *)loss, (A *)exact, (T *)out, (const A *)bets, (A *)staked, "
-        f"(const T *)bias, {', '.join(names)}"
-    )
-    return Kernel("ahead", f"{AHEAD}, {numbers}", call)
+ROWS = 8
+ALL_AHEAD, NONE_AHEAD = 0, 1 << 40
 
 
 @pytest.fixture(scope="module")
 def compiled():
-    return SimpleNamespace(rows=rows_kernel(), ahead=ahead_kernel())
+    return slope_kernels.loss_kernels()
 
 
 @pytest.fixture
 def module(compiled, monkeypatch):
     """The module, its kernels and memory being the CPU's."""
-    from functensor.backends.cuda import row_layout
-    from functensor.backends.cuda.kernels import cross_entropy
-
-    def empty(shape, dtype):
-        return np.full(shape, 7, dtype).view(Buffer)
-
-    def contiguous(x):
-        return np.ascontiguousarray(x).view(Buffer)
-
-    ours = SimpleNamespace(
-        empty=empty, asarray=lambda x: np.asarray(x).view(Buffer), ascontiguousarray=contiguous
-    )
-    limits = {"shared": 1 << 16, "shared_of_processor": 1 << 16, "processors": 3}
-    monkeypatch.setattr(cross_entropy, "cupy", ours)
-    monkeypatch.setattr(cross_entropy, "copied_once", lambda: None)
-    monkeypatch.setattr(cross_entropy, "limit", lambda name, device: limits[name])
-    monkeypatch.setattr(cross_entropy, "PROCESSOR_THREADS", THREADS)
-    monkeypatch.setattr(cross_entropy, "geometry", lambda *given: (given[1], THREADS, 0))
-    monkeypatch.setattr(row_layout, "ndarray", lambda shape, dtype: empty(shape, dtype))
-    monkeypatch.setattr(cross_entropy, "LOSS_WITH_GRAD", compiled.rows)
-    monkeypatch.setattr(cross_entropy, "LOSS_AHEAD", compiled.ahead)
-    monkeypatch.setattr(cross_entropy, "FEWEST_AHEAD_BYTES", 0)
-    cross_entropy.stakes_of.cache_clear()
-    yield cross_entropy
-    cross_entropy.stakes_of.cache_clear()
+    made = slope_kernels.on_threads(monkeypatch, compiled)
+    yield made
+    made.stakes_of.cache_clear()
+    made.bets_of.cache_clear()
+    made.written_ahead.clear()
 
 
-def aligned(x, step):
-    """Returns a copy whose rows lie some elements apart, at the beginning of 16 bytes."""
-    count, length = x.shape
-    memory = np.full(count * step * x.itemsize + 16, 99, "u1")
-    start = -memory.ctypes.data % 16
-    whole = memory[start : start + count * step * x.itemsize].view(x.dtype).reshape(count, step)
-    whole[:, :length] = x
-    return whole[:, :length].view(Buffer)
+def kind_of(dtype):
+    return np.dtype(getattr(ml_dtypes, dtype, dtype))
+
+
+def drawn(dtype, classes, seed=0):
+    """Returns logits, a bias and labels."""
+    rng = np.random.default_rng(seed)
+    x, bias = (rng.normal(0, 3, n).astype(kind_of(dtype)) for n in ((ROWS, classes), classes))
+    return x, bias, rng.integers(0, classes, ROWS)
+
+
+def pitch_of(classes, dtype):
+    """Returns the elements from row to row where rows are padded."""
+    unit = 16 // kind_of(dtype).itemsize
+    return -(-classes // unit) * unit
 
 
 def doubles(x, labels, g):
-    """Returns the losses, and the slopes for a cotangent."""
+    """Returns the losses, and the slopes for a cotangent, or one for each row."""
+    x, g = np.asarray(x, float), np.asarray(g, float).reshape(-1, 1)
     top = x.max(axis=-1, keepdims=True)
     powers = np.exp(x - top)
     total = powers.sum(axis=-1, keepdims=True)
@@ -148,45 +59,106 @@ def doubles(x, labels, g):
     return (np.log(total) + top)[:, 0] - x[places], slopes * g
 
 
-ROUNDING = {"float32": 2e-6, "float64": 1e-13, "float16": 2e-3, "bfloat16": 2e-2}
-CASES = {
-    f"{dtype}, {classes}, {way}": (dtype, classes, way)
-    for dtype in ROUNDING
-    for classes in (1, 5, 103, 2503)
-    for way in ("neighbours", "padded", "biased", "read again")
-}
-QUICK = [x for x in CASES if x.startswith("float32") and x.split(", ")[1] in ("103", "2503")]
-QUICK.append("bfloat16, 2503, biased")
+def assert_near(found, wanted, dtype):
+    """Checks an array against doubles; all of it is written."""
+    close = {"float32": 2e-6, "float64": 1e-13, "float16": 2e-3, "bfloat16": 2e-2}[dtype]
+    assert found.shape == wanted.shape
+    assert found.dtype == kind_of(dtype)
+    np.testing.assert_allclose(np.asarray(found).astype(float), wanted, close, close)
 
 
-@pytest.mark.parametrize("name", with_slow(CASES, [x for x in CASES if x not in QUICK]))
-def test_slopes_and_losses_are_those_of_doubles(module, monkeypatch, name):
-    dtype, classes, way = CASES[name]
-    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
-    rng = np.random.default_rng(classes)
-    rows, unit, g = 8, 16 // kind.itemsize, 0.25
-    x = rng.normal(0, 3, (rows, classes)).astype(kind)
-    labels = rng.integers(0, classes, rows)
-    biased = way == "biased"
-    bias = rng.normal(0, 3, classes).astype(kind) if biased else None
-    pitch = -(-classes // unit) * unit
-    if way == "read again":
-        monkeypatch.setattr(module, "FEWEST_AHEAD_BYTES", 1 << 40)
-    given = aligned(x, classes if way == "neighbours" else pitch)
-    padded = way != "neighbours"
-    loss, slope = module.cross_entropy_with_grad(
-        given, labels.view(Buffer), g, padded, None if bias is None else bias.view(Buffer)
+DTYPES = "float32", "float64", "float16", "bfloat16"
+CLASSES = 1, 5, 7, 67, 103, 1003, 2503
+# How logits lie: one behind the other, with gaps that end at 16 bytes, every other row, and turned.
+LYING = "neighbours", "padded", "every other", "turned"
+# One launch for both, or the slope by a kernel that reads the logits again.
+AT = {"at once": ALL_AHEAD, "read again": NONE_AHEAD}
+ALONG = {
+    f"{dtype}, {classes}, {at}, {lying}, {'padded' if padded else 'dense'}{biased}": (
+        *(dtype, classes, at, lying, padded, bool(biased)),
     )
-    exact = (x + bias if biased else x).astype(float)
-    wanted = doubles(exact, labels, g)
+    for dtype, classes, at, lying, padded, biased in product(
+        DTYPES, CLASSES, AT, LYING, (False, True), ("", ", biased")
+    )
+}
+QUICK_DTYPES = "float32", "bfloat16"
+SLOW = [
+    name
+    for name, (dtype, classes, _, lying, padded, _) in ALONG.items()
+    if dtype not in QUICK_DTYPES or classes not in (7, 1003) or lying == "turned" or not padded
+]
+
+
+def lying_as(x, lying, dtype):
+    """Returns logits that lie in some way."""
+    classes = x.shape[-1]
+    if lying == "padded":
+        return on_gpu(x, pitch_of(classes, dtype))
+    if lying == "every other":
+        return on_gpu(np.repeat(x, 2, axis=0))[::2]
+    return on_gpu(x.T).T if lying == "turned" else on_gpu(x)
+
+
+@pytest.mark.parametrize("name", with_slow(ALONG, SLOW))
+def test_slopes_that_are_written_along_are_those_of_doubles(module, monkeypatch, name):
+    dtype, classes, at, lying, padded, biased = ALONG[name]
+    monkeypatch.setattr(module, "FEWEST_AHEAD_BYTES", AT[at])
+    x, bias, labels = drawn(dtype, classes)
+    loss, slope = module.cross_entropy_with_grad(
+        *(lying_as(x, lying, dtype), on_gpu(labels), 0.25, padded),
+        on_gpu(bias) if biased else None,
+    )
+    wanted = doubles(x + bias if biased else x, labels, 0.25)
     for found, value in zip((loss, slope), wanted, strict=True):
-        assert found.shape == value.shape
-        close = ROUNDING[dtype]
-        np.testing.assert_allclose(np.asarray(found).astype(float), value, close, close)
+        assert_near(found, value, dtype)
     if padded:
-        assert slope.strides[0] == pitch * kind.itemsize
-        whole = np.lib.stride_tricks.as_strided(np.asarray(slope), (rows, pitch))
-        assert not whole[:, classes:].astype(float).any()
+        assert slope.strides[0] == pitch_of(classes, dtype) * slope.itemsize
+        assert not whole_rows(slope)[:, classes:].astype(float).any()
+    else:
+        assert slope.flags.c_contiguous
+
+
+BETS = {
+    f"{dtype}, {classes}, {lying}, {bet}": (dtype, classes, lying, bet)
+    for dtype, classes, lying, bet in product(
+        DTYPES, CLASSES, LYING, ("won", "lost", "of some rows", "none")
+    )
+}
+QUICK_BETS = [
+    name
+    for name, (dtype, classes, lying, bet) in BETS.items()
+    if dtype in QUICK_DTYPES and classes == 1003 and lying in LYING[1:3] and bet != "none"
+]
+
+
+@pytest.mark.parametrize("name", with_slow(BETS, [x for x in BETS if x not in QUICK_BETS]))
+def test_slopes_that_are_settled_are_those_of_doubles(module, monkeypatch, name):
+    dtype, classes, lying, bet = BETS[name]
+    if bet == "none":
+        monkeypatch.setattr(module, "FEWEST_AHEAD_BYTES", NONE_AHEAD)
+    x, _, labels = drawn(dtype, classes, 1)
+    given, where = lying_as(x, lying, dtype), on_gpu(labels)
+    loss, kept = module.cross_entropy_ahead(given, where)
+    g = np.full(ROWS, 1 / ROWS if bet == "won" else 0.5)
+    if bet == "of some rows":
+        g[::3] = 1 / ROWS
+    found = module.cross_entropy_grad(given, kept, on_gpu(g.astype(kind_of(dtype))), where)
+    wanted = doubles(x, labels, g)
+    assert_near(loss, wanted[0], dtype)
+    assert_near(found, wanted[1], dtype)
+    assert found.flags.c_contiguous
+
+
+def test_the_bits_do_not_depend_on_how_logits_lie(module):
+    x, _, labels = drawn("float32", 1003, 2)
+    slopes = []
+    for lying, padded in product(("neighbours", "every other"), (False, True)):
+        given = lying_as(x, lying, "float32")
+        _, slope = module.cross_entropy_with_grad(given, on_gpu(labels), 1.0, padded)
+        slopes.append(np.array(slope))
+    # What is added up together depends on where a row begins, and not on where it is written.
+    np.testing.assert_array_equal(slopes[0], slopes[1])
+    np.testing.assert_array_equal(slopes[2], slopes[3])
 
 
 def test_infinities_and_labels_that_are_none(module):
@@ -198,7 +170,7 @@ def test_infinities_and_labels_that_are_none(module):
     x[3, 4] = -np.inf
     x[6, 1002] = 1e30
     labels = np.array([3, 1, 3, 3, 4, 1003, 1002])
-    loss, slope = module.cross_entropy_with_grad(aligned(x, classes), labels.view(Buffer), 1.0)
+    loss, slope = module.cross_entropy_with_grad(on_gpu(x), on_gpu(labels), 1.0)
     assert np.isposinf(loss[0])
     assert np.isnan(loss[[1, 2, 5]]).all()
     wanted, slopes = doubles(x[[3, 4, 6]].astype(float), labels[[3, 4, 6]], 1.0)
@@ -208,7 +180,14 @@ def test_infinities_and_labels_that_are_none(module):
 
 
 def test_a_cotangent_that_is_not_a_number_makes_slopes_that_are_none(module):
-    x = aligned(np.zeros((3, 40), "f4"), 40)
-    loss, slope = module.cross_entropy_with_grad(x, np.arange(3).view(Buffer), float("nan"))
+    x = on_gpu(np.zeros((3, 40), "f4"))
+    loss, slope = module.cross_entropy_with_grad(x, on_gpu(np.arange(3)), float("nan"))
     np.testing.assert_allclose(loss, np.log(40), 1e-6)
     assert np.isnan(slope).all()
+
+
+def test_new_memory_holds_no_numbers():
+    for dtype in DTYPES:
+        made = GpuArray((3, 5), kind_of(dtype))
+        assert np.isnan(made.astype(float)).all()
+        assert made.data.ptr % gpu_memory.BOUNDARY == 0

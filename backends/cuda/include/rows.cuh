@@ -28,6 +28,11 @@ template <typename T, int N> struct row_of {
     __device__ __forceinline__ bool whole(index_t start) const {
         return start >= 0 && start + N <= length;
     }
+
+    // Whether a place that is not before the row lies on a boundary.
+    __device__ __forceinline__ bool begins_pack(index_t start) const {
+        return (int(start) + phase) % N == 0;
+    }
 };
 
 // Reads K packs, a width apart, before the first is used, so that they are on their way at the
@@ -91,6 +96,22 @@ template <typename T> __device__ __forceinline__ unsigned int both(float first, 
 template <typename T> __device__ __forceinline__ void write_whole(T *to, const float (&v)[8]) {
     __stwb(reinterpret_cast<uint4 *>(to), make_uint4(both<T>(v[0], v[1]), both<T>(v[2], v[3]),
                                                      both<T>(v[4], v[5]), both<T>(v[6], v[7])));
+}
+
+// Writes values to the places of a row from one on, of which it may not have all. They are a pack
+// of another row, whose packs may begin elsewhere.
+template <typename T, int N, typename A>
+__device__ __forceinline__ void write_from(const row_of<T, N> &row, index_t start,
+                                           const A (&values)[N]) {
+    if constexpr (N == 1) {
+        row.data[start * row.stride] = T(values[0]);
+    } else if (row.whole(start) && row.begins_pack(start)) {
+        write_whole(row.data + start, values);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (row.has(start + i)) row.data[start + i] = T(values[i]);
+    }
 }
 
 template <typename T, int N, typename A>

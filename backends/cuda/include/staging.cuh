@@ -26,6 +26,8 @@ template <typename T, int N> struct staged_row {
     __device__ __forceinline__ bool has(int i) const { return (unsigned int)i < (unsigned int)length; }
 
     __device__ __forceinline__ bool whole(int start) const { return start >= 0 && start + N <= length; }
+
+    __device__ __forceinline__ bool begins_pack(int start) const { return (start + phase) % N == 0; }
 };
 
 // Starts to copy a pack into its place. Only the thread that asked may read it before a barrier.
@@ -77,10 +79,11 @@ __device__ __forceinline__ void read_place(const staged_row<const T, N> &row, in
     }
 }
 
+// Writes values to the places of a row from one on, as for rows in general.
 template <typename T, int N, typename A>
-__device__ __forceinline__ void write(const staged_row<T, N> &row, int p, const A (&values)[N]) {
-    int start = row.start(p);
-    if (row.whole(start)) {
+__device__ __forceinline__ void write_from(const staged_row<T, N> &row, int start,
+                                           const A (&values)[N]) {
+    if (row.whole(start) && row.begins_pack(start)) {
         write_whole(row.data + start, values);
     } else {
 #pragma unroll

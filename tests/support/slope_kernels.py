@@ -23,6 +23,7 @@ template <typename T> static void __stwb(T *to, T value) {
 static float __fadd_rn(float x, float y) { return x + y; }
 static double __dadd_rn(double x, double y) { return x + y; }
 static float __int_as_float(int bits) { return __uint_as_float((unsigned int)bits); }
+static long long min(long long x, long long y) { return x < y ? x : y; }
 static int __syncthreads_or(int x) {
     static int found;
     block->arrive_and_wait();
@@ -76,7 +77,7 @@ class Kernel:
         from functensor.backends.cuda.launch import source
 
         first, *others = types.split(", ")
-        kinds = {"T": first, "A": EXACT.get(first), "L": others[-1] if others else None}
+        kinds = {"T": first, "A": EXACT.get(first), "S": others[0], "L": others[-1]}
         declared, given = [], []
         for x in self.parameters:
             name, _, kind = x.partition(":")

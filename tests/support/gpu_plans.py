@@ -1,0 +1,148 @@
+"""Plans of GPUs that run on the CPU: products, losses and sums on memory that nobody has written.
+
+Products are those of cuBLAS, of columns in memory. Kernels that copy, that add up columns and that
+write losses are compiled for the CPU; regions are computed by NumPy.
+"""
+
+import ctypes
+
+import ml_dtypes
+import numpy as np
+
+import functensor as ft
+
+from . import gpu_memory, slope_kernels
+from .gpu_memory import GpuArray, on_gpu
+from .gpu_programs import fused, plan_of
+
+CUBLAS_DTYPES = {0: "f4", 1: "f8", 2: "f2", 14: ml_dtypes.bfloat16}
+
+
+def kernels():
+    """Returns the kernels, by their names in their modules."""
+    made = slope_kernels.loss_kernels()
+    made["COPY_ROWS"] = slope_kernels.Kernel("padding", "copy_rows", "from:T to:T lllllll")
+    made["COLUMN_SUMS"] = slope_kernels.Kernel("axis_sums", "column_sums", "x:T out:S d lllll")
+    return made
+
+
+def columns_at(address, dtype, rows, columns, leading):
+    """Returns a matrix of cuBLAS's, whose columns lie one behind the other."""
+    count = leading * (columns - 1) + rows
+    memory = (ctypes.c_char * (count * np.dtype(dtype).itemsize)).from_address(address)
+    flat = np.frombuffer(memory, dtype)
+    strides = flat.itemsize, leading * flat.itemsize
+    return np.lib.stride_tricks.as_strided(flat, (rows, columns), strides)
+
+
+class Products:
+    """cuBLAS's products, and the largest numbers that lie in what is summed without belonging there.
+
+    Attributes:
+        sizes: for each padded product its sizes.
+    """
+
+    def __init__(self):
+        self.sizes = []
+
+    def gemmEx(  # noqa: N802 - cuBLAS's name
+        self, handle, t_first, t_second, m, n, k, one, a, kind, lda, b, _, ldb, zero, c, __, ldc, *how
+    ):
+        """Computes a product."""
+        dtype = np.dtype(CUBLAS_DTYPES[kind])
+        first = columns_at(a, dtype, *((k, m) if t_first else (m, k)), lda)
+        second = columns_at(b, dtype, *((n, k) if t_second else (k, n)), ldb)
+        x = (first.T if t_first else first).astype(float)
+        y = (second.T if t_second else second).astype(float)
+        columns_at(c, dtype, m, n, ldc)[...] = (x @ y).astype(dtype)
+
+
+def region_by_numpy(run, *operands, into=(), known=None):
+    """Computes a region's outputs, in new memory or in what is given."""
+    members = getattr(run, "_members", None)
+    programs = [e.primitive.program for e in members] if members else [run._region.program]
+    left = [x if isinstance(x, np.ndarray) else np.asarray(x) for x in operands]
+    outs = []
+    for program in programs:
+        count = len(program.inputs)
+        given, left = left[:count], left[count:]
+        values = [
+            np.array(x, y.type.dtype) for x, y in zip(given, program.inputs, strict=True)
+        ]
+        outs += map(np.asarray, program.run(values))
+    memory = [*into] or [None] * len(outs)
+    made = [GpuArray(x.shape, x.dtype) if own is None else own for x, own in zip(outs, memory)]
+    for own, x in zip(made, outs, strict=True):
+        own[...] = x
+    return made
+
+
+def on_numpy(monkeypatch, made):
+    """Has plans that are made from now on run on the CPU, with kernels; returns the products."""
+    from functensor.backends.cuda.cublas import contraction, padding
+    from functensor.backends.cuda.kernels import axis_sums
+    from functensor.backends.cuda.plan import biased_losses, joint_parts, joint_run, leaf_run
+    from functensor.backends.cuda.plan import padded_rows, plan_text, region_run
+
+    losses = {name: made[name] for name in slope_kernels.KERNELS}
+    loss_module = slope_kernels.on_threads(monkeypatch, losses)
+    products = Products()
+    for module in (contraction, padding, axis_sums, plan_text):
+        monkeypatch.setattr(module, "cupy", gpu_memory.cupy)
+        monkeypatch.setattr(module, "ndarray", GpuArray)
+    monkeypatch.setattr(contraction, "current_cublas", lambda: (0, products))
+    monkeypatch.setattr(padding, "COPY_ROWS", made["COPY_ROWS"])
+    monkeypatch.setitem(axis_sums.SUM_KERNELS, "columns", made["COLUMN_SUMS"])
+    for kind in (region_run.GpuRegion, leaf_run.LeafRun, joint_run.JointRun):
+        monkeypatch.setattr(kind, "__call__", region_by_numpy)
+    # Products and losses of all sizes are large.
+    for module in (padded_rows, padding):
+        monkeypatch.setattr(module, "FEWEST_OPERATIONS", 1 << 12)
+    monkeypatch.setattr(padding, "BYTES_PER_OPERATION", 1.0)
+    monkeypatch.setattr(joint_parts, "is_small", lambda shape: False)
+    for module in (loss_module, biased_losses):
+        monkeypatch.setattr(module, "FEWEST_AHEAD_BYTES", 0)
+    watched(monkeypatch, contraction, products)
+    return products
+
+
+def watched(monkeypatch, contraction, products):
+    """Checks what lies between the rows of factors where a padded product sums it up."""
+    padded_product = contraction.padded_product
+
+    def checked(first, second, out, transposed):
+        found = padded_product(first, second, out, transposed)
+        if found is None:
+            return None
+        summed = first.rows if transposed[0] else first.columns
+        for x, is_first in ((found.first, True), (found.second, False)):
+            held = columns_at(x.array.data.ptr, x.array.dtype, x.rows, x.columns, x.leading)
+            by_rows = bool(transposed[0 if is_first else 1]) is is_first
+            rest = held[summed:] if by_rows else held[:, summed:]
+            assert not rest.astype(float).any(), "what is summed has more than zeros behind it"
+        products.sizes.append(found.sizes)
+        return found
+
+    monkeypatch.setattr(contraction, "padded_product", checked)
+
+
+def there(x):
+    """Returns an array as one of the GPU's; a result of NumPy's own is copied."""
+    if isinstance(x, tuple | list):
+        return [*map(there, x)]
+    return on_gpu(x) if isinstance(x, np.ndarray) and type(x) is not GpuArray else x
+
+
+def plan_on_numpy(function, *args, donated=(), precision="tf32"):
+    """Returns the text of a function's plan, and what runs it on flat lists of arrays."""
+    plan = plan_of(fused(function, *args), donated, apart=False, precision=precision)
+    scope = plan.queue.__globals__
+    for name, value in [*scope.items()]:
+        if name != "__builtins__" and callable(value):
+            scope[name] = lambda *given, own=value, **params: there(own(*given, **params))
+
+    def run(leaves):
+        with ft.config.using(matmul_precision=precision):
+            return plan([*map(there, leaves)])
+
+    return plan.source, run

@@ -103,6 +103,22 @@ def test_logits_that_others_read_keep_their_bias(everything):
     assert "bias=" not in text
 
 
+def test_constants_stay_as_they_are(everything):
+    fixed = np.random.default_rng(0).normal(size=(CLASSES, 40)).astype("f4")
+
+    def slopes(w, bias, x, labels):
+        def mean(logits):
+            return fnp.mean(nn.softmax_cross_entropy(logits, labels))
+
+        slope = ft.grad(mean)(nn.linear(x, w, bias))
+        return slope @ fixed, slope @ w.T
+
+    (w, bias, _), (x, labels) = parameters(), batch()
+    text = queue_of(slopes, w, bias, x.reshape(-1, WIDTH), labels.ravel())
+    assert "padded=True" in text
+    assert re.search(r"matmul_of_padded\(\w+, \w+, zeros=\(True, False\)\)", text)
+
+
 def matrix(rows, columns, leading, zeros=False):
     from functensor.backends.cuda.cublas.padding import Matrix
 

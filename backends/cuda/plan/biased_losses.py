@@ -41,16 +41,18 @@ def biased_losses(
     places = {x: i for i, e in enumerate(program.equations) for x in e.outputs}
     found = {}
     for loss, slope in along.items():
-        begin, end = places.get(slope.operands[0], -1), places[loss]
-        if begin < 0:
+        logits = slope.operands[0]
+        begin, end = places.get(logits, -1) if is_variable(logits) else -1, places[loss]
+        made = sum_of(program.equations[begin]) if begin >= 0 else None
+        if made is None:
             continue
         equation = program.equations[begin]
-        made = sum_of(equation)
-        readers = [e for e in program.equations if equation.outputs[0] in e.operands]
+        (out,) = equation.outputs
+        readers = [e for e in program.equations if any(x is out for x in e.operands)]
         # Nothing is written in between that somebody else may lie in.
         between = [x for e in program.equations[begin:end] for x in e.outputs]
-        if made is not None and len(readers) == 2 and shown.isdisjoint(between):
-            found[equation.outputs[0]] = made
+        if len(readers) == 2 and shown.isdisjoint(between):
+            found[out] = made
     return found
 
 

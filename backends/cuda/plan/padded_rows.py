@@ -100,7 +100,9 @@ class PaddedRows:
         """Says whether an equation is a product of matrices that is worth copies of them."""
         if equation.primitive.name != "matmul" or equation.params:
             return False
-        x, y = (operand.type for operand in equation.operands if is_variable(operand))
+        if not all(map(is_variable, equation.operands)):
+            return False
+        x, y = (operand.type for operand in equation.operands)
         dtype = x.dtype
         by_units = dtype.name == "float32" and self._precision != "highest"
         return (

@@ -15,7 +15,9 @@ from ...cpu.plan.native.not_native import NotNative
 from ..cublas.contraction import matmul_of_padded
 from ..cublas.padding import with_zeros_behind
 from ..kernels.axis_sums import sum_of_padded
+from ..kernels.convolution import biased_conv
 from ..kernels.cross_entropy import AHEAD_FUNCTIONS, cross_entropy_with_grad
+from .biased_convolutions import biased_convolutions
 from .biased_losses import biased_losses
 from .donated_memory import DonatedMemory
 from .grads_ahead import grads_ahead, one_number
@@ -100,8 +102,10 @@ class PlanText:
         along = {x: e for x, e in self._ahead.items() if one_number(e.operands[2]) is not None}
         self._written_along = along
         slopes = [e.outputs[0] for e in along.values()]
-        # The sums that losses compute themselves.
+        # The sums that losses compute themselves, and what kernels of convolutions do besides.
         self._biased = biased_losses(program, along)
+        self._convolutions = biased_convolutions(program)
+        self._done = {made.region.outputs[0] for made in self._convolutions.values()}
         self._rows = PaddedRows(program, slopes, precision)
         # The names of copies of matrices.
         self._copies: dict[VariableLike, str] = {}
@@ -179,6 +183,8 @@ class PlanText:
 
     def _equation(self, number: int, equation: EquationLike) -> None:
         source, primitive = self.source, equation.primitive
+        if equation.outputs[0] in self._done:
+            return
         if primitive.fused:
             run = self._region(equation)
             if run is None:
@@ -197,6 +203,12 @@ class PlanText:
             function = source.bind(self._bound(equation), primitive.name)
             right = f"{function}([{', '.join(given)}])"
             left = f"[{', '.join(map(source.name, equation.outputs))}]"
+        elif equation.outputs[0] in self._convolutions:
+            region, bias, relu = self._convolutions[equation.outputs[0]]
+            given = [*map(source.shown, [*equation.operands, bias])]
+            given += [f"geometry={source.static(equation.params['geometry'])}", f"relu={relu}"]
+            right = f"{source.bind(biased_conv, 'biased_conv')}({', '.join(given)})"
+            left = source.name(region.outputs[0])
         elif equation in self._written_along.values():
             return
         elif equation.outputs[0] in self._written_along:
@@ -261,7 +273,7 @@ class PlanText:
         given, zeros = [], []
         for x in equation.operands:
             factor = rows.copied.get(x) if is_variable(x) else None
-            zeros.append(factor is not None or x in rows.zeros)
+            zeros.append(factor is not None or (is_variable(x) and x in rows.zeros))
             if factor is None:
                 given.append(source.shown(x))
                 continue

@@ -104,6 +104,7 @@ class PlanText:
         slopes = [e.outputs[0] for e in along.values()]
         # The sums that losses compute themselves, and what kernels of convolutions do besides.
         self._biased = biased_losses(program, along)
+        self._added = {x for made in self._biased.values() for x in made.made}
         self._convolutions = biased_convolutions(program)
         self._done = {made.region.outputs[0] for made in self._convolutions.values()}
         self._rows = PaddedRows(program, slopes, precision)
@@ -157,7 +158,7 @@ class PlanText:
         for number, (equation, dead) in enumerate(zip(program.equations, last, strict=True)):
             if self._apart and is_of_host(equation):
                 continue
-            if equation.outputs[0] in self._biased:
+            if equation.outputs[0] in self._added:
                 later += dead
                 continue
             self._equation(number, equation)
@@ -217,6 +218,8 @@ class PlanText:
             x, labels = equation.operands
             biased = self._biased.get(x) if is_variable(x) else None
             given = [*map(source.shown, (biased.x if biased else x, labels))]
+            if biased and biased.shape is not None:
+                given[0] += f".reshape{(*biased.shape,)}"
             given.append(repr(one_number(slope.operands[2])))
             if biased:
                 given.append(f"bias={source.shown(biased.bias)}")

@@ -17,6 +17,7 @@ from ..cublas.padding import with_zeros_behind
 from ..kernels.axis_sums import sum_of_padded
 from ..kernels.convolution import biased_conv
 from ..kernels.cross_entropy import AHEAD_FUNCTIONS, cross_entropy_with_grad
+from ..kernels.pooling import max_pool_with_argmax
 from .biased_convolutions import biased_convolutions
 from .biased_losses import biased_losses
 from .donated_memory import DonatedMemory
@@ -106,7 +107,10 @@ class PlanText:
         self._biased = biased_losses(program, along)
         self._added = {x for made in self._biased.values() for x in made.made}
         self._convolutions = biased_convolutions(program)
+        # The maxima that are found along with their places, and those places.
+        self._winners = maxima_with_places(program)
         self._done = {made.region.outputs[0] for made in self._convolutions.values()}
+        self._done |= {*self._winners.values()}
         self._rows = PaddedRows(program, slopes, precision)
         # The names of copies of matrices.
         self._copies: dict[VariableLike, str] = {}
@@ -210,6 +214,12 @@ class PlanText:
             given += [f"geometry={source.static(equation.params['geometry'])}", f"relu={relu}"]
             right = f"{source.bind(biased_conv, 'biased_conv')}({', '.join(given)})"
             left = source.name(region.outputs[0])
+        elif equation.outputs[0] in self._winners:
+            (out,) = equation.outputs
+            static = f"windows={source.static(equation.params['windows'])}"
+            function = source.bind(max_pool_with_argmax, "max_pool_with_argmax")
+            right = f"{function}({source.shown(equation.operands[0])}, {static})"
+            left = f"{source.name(out)}, {source.name(self._winners[out])}"
         elif equation in self._written_along.values():
             return
         elif equation.outputs[0] in self._written_along:
@@ -371,6 +381,22 @@ def regions_of(equation: EquationLike) -> Sequence[EquationLike]:
     """Returns the regions that an equation runs."""
     primitive = equation.primitive
     return primitive.members if isinstance(primitive, CallGroup) else [equation]
+
+
+def maxima_with_places(program: ProgramLike) -> dict[VariableLike, VariableLike]:
+    """Returns for the maxima of windows, by their variables, those of the places that have them."""
+    maxima: dict[Any, VariableLike] = {}
+    found = {}
+    for equation in program.equations:
+        name = equation.primitive.name
+        if name not in ("max_pool", "max_pool_argmax") or not is_variable(equation.operands[0]):
+            continue
+        key = equation.operands[0], equation.params["windows"]
+        if name == "max_pool":
+            maxima.setdefault(key, equation.outputs[0])
+        elif key in maxima:
+            found.setdefault(maxima[key], equation.outputs[0])
+    return found
 
 
 def is_host_number(x: Operand) -> bool:

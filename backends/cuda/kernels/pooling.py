@@ -59,11 +59,11 @@ POOLING_KERNELS = {
     name: Kernel("pooling", name, parameters, types)
     for name, parameters, types in (
         ("max_pool", "ppt", MAX_POOL_TYPES), ("max_pool_argmax", "ppt", ARGMAX_TYPES),
-        ("max_pool_with_argmax", "pppt", ARGMAX_TYPES),
         ("pool_take", "pppt", TAKE_TYPES), ("pool_scatter", "pppt", SCATTER_TYPES),
         ("avg_pool", "ppt", AVG_POOL_TYPES), ("avg_pool_grad", "ppt", AVG_POOL_GRAD_TYPES),
     )
 }  # fmt: skip
+MAX_POOL_WITH_ARGMAX = Kernel("pooling", "max_pool_with_argmax", "pppt", ARGMAX_TYPES)
 
 
 def max_pool(x: ndarray, *, windows: WindowsLike) -> ndarray:
@@ -84,7 +84,7 @@ def max_pool_with_argmax(x: ndarray, *, windows: WindowsLike) -> tuple[ndarray, 
     )  # fmt: skip
     out, winners = ndarray(launch.shape, x.dtype), ndarray(launch.shape, launch.dtype)
     if launch.table is not None:
-        POOLING_KERNELS["max_pool_with_argmax"](
+        MAX_POOL_WITH_ARGMAX(
             launch.types, launch.grid, launch.block, out, winners, x, launch.table
         )
     if launch.order is None:

@@ -386,7 +386,7 @@ def regions_of(equation: EquationLike) -> Sequence[EquationLike]:
 def maxima_with_places(program: ProgramLike) -> dict[VariableLike, VariableLike]:
     """Returns for the maxima of windows, by their variables, those of the places that have them."""
     maxima: dict[Any, VariableLike] = {}
-    found = {}
+    found: dict[VariableLike, VariableLike] = {}
     for equation in program.equations:
         name = equation.primitive.name
         if name not in ("max_pool", "max_pool_argmax") or not is_variable(equation.operands[0]):

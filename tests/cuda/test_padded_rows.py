@@ -36,6 +36,14 @@ def loss(params, x, labels):
     return fnp.mean(nn.softmax_cross_entropy(nn.linear(x * scale, w, bias), labels))
 
 
+def flat_loss(params, x, labels):
+    """The same, of logits in another shape."""
+    w, bias, scale = params
+    logits = nn.linear(x * scale, w, bias)
+    logits = logits.reshape(-1, logits.shape[-1])
+    return fnp.mean(nn.softmax_cross_entropy(logits, labels.reshape(-1)))
+
+
 def parameters(dtype="float32", classes=CLASSES):
     rng = np.random.default_rng(0)
     shapes = (WIDTH, classes), (classes,), (WIDTH,)
@@ -68,6 +76,31 @@ def test_a_head_is_padded_once(everything):
     assert text.count("with_zeros_behind") == 1
     # What the loss adds, no kernel adds before, and it is there until then.
     assert text.index(f"del {logits}") > text.index("cross_entropy_with_grad")
+
+
+def test_logits_in_another_shape_are_padded_too(everything):
+    text = queue_of(ft.value_and_grad(flat_loss), parameters(), *batch())
+    (logits,) = re.findall(r"(\w+) = matmul_of_padded\(.*spread=True\)", text)
+    made = rf"\w+, (\w+) = cross_entropy_with_grad\({logits}.reshape\(128, 103\), .*bias=b, padded"
+    (slope,) = re.findall(made, text)
+    assert text.count("zeros=(True, True)") == 1
+    assert text.count("zeros=(False, True)") == 2
+    assert f"= reshape({slope}, " in text
+    assert text.count("sum_of_padded(") == 1
+
+
+def test_regions_know_how_padded_rows_lie(everything):
+    def squares(w, bias, x, labels):
+        logits = (x @ w + bias).reshape(-1, CLASSES)
+        return fnp.mean(nn.softmax_cross_entropy(fnp.sin(logits), labels.reshape(-1)))
+
+    (w, bias, _), (x, labels) = parameters(), batch()
+    plan = plan_of(fused(ft.value_and_grad(squares), w, bias, x, labels), precision="tf32")
+    lying = [run._lying for run in plan.text.runs if any(getattr(run, "_lying", ()))]
+    assert lying
+    assert {order for orders in lying for order in orders if order} <= {
+        (ROWS // 2 * 104, 104, 1), (104, 1),
+    }
 
 
 @pytest.mark.parametrize(("classes", "precision"), [(104, "tf32"), (103, "highest")])
@@ -103,6 +136,22 @@ def test_logits_that_others_read_keep_their_bias(everything):
     assert "bias=" not in text
 
 
+def test_constants_stay_as_they_are(everything):
+    fixed = np.random.default_rng(0).normal(size=(CLASSES, 40)).astype("f4")
+
+    def slopes(w, bias, x, labels):
+        def mean(logits):
+            return fnp.mean(nn.softmax_cross_entropy(logits, labels))
+
+        slope = ft.grad(mean)(nn.linear(x, w, bias))
+        return slope @ fixed, slope @ w.T
+
+    (w, bias, _), (x, labels) = parameters(), batch()
+    text = queue_of(slopes, w, bias, x.reshape(-1, WIDTH), labels.ravel())
+    assert "padded=True" in text
+    assert re.search(r"matmul_of_padded\(\w+, \w+, zeros=\(True, False\)\)", text)
+
+
 def matrix(rows, columns, leading, zeros=False):
     from functensor.backends.cuda.cublas.padding import Matrix
 
@@ -134,14 +183,15 @@ def test_matrices_with_zeros_behind_their_columns_are_not_copied(everything, mon
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("classes", [CLASSES, 1003])
-def test_a_step_is_that_of_eager_mode(everything, dtype, classes):
+@pytest.mark.parametrize("function", [loss, flat_loss])
+def test_a_step_is_that_of_eager_mode(everything, function, dtype, classes):
     import ml_dtypes
 
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     args = ft.tree.map(
         lambda x: ft.to_device(x, "cuda"), (parameters(kind, classes), *batch(kind, classes))
     )
-    step = ft.value_and_grad(loss)
+    step = ft.value_and_grad(function)
     with ft.config.using(matmul_precision="tf32"):
         wanted = step(*args)
         jitted = ft.jit(step)

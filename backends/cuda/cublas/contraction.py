@@ -258,13 +258,12 @@ def matmul_of_padded(
         zeros: for both whether zeros lie between their rows; not those of transposed copies.
         spread: whether rows of the result may lie further apart than they are long.
     """
-    kind = cublas_type_of(x.dtype)
-    calls = None
-    if kind is not None and x.dtype == y.dtype:
-        calls = calls_of_matmul(x.shape, x.strides, y.shape, y.strides, x.itemsize)
-    if kind is None or calls is None:
+    there = type(x) is ndarray and type(y) is ndarray and x.dtype == y.dtype
+    kind = cublas_type_of(x.dtype) if there else None
+    if kind is None:
         return matmul(x, y)
-    return run_product(calls, x, y, kind, zeros, spread)
+    calls = calls_of_matmul(x.shape, x.strides, y.shape, y.strides, x.itemsize)
+    return matmul(x, y) if calls is None else run_product(calls, x, y, kind, zeros, spread)
 
 
 def matmul_by_cupy(x: ndarray, y: ndarray) -> ndarray:

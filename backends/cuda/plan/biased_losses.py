@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cpu.plan.codegen.operands import is_variable
 from ..kernels.cross_entropy import FEWEST_AHEAD_BYTES
 from .leaf_groups import CallGroup
 
 if TYPE_CHECKING:
-    from ...cpu.plan.annotations import EquationLike, ProgramLike, VariableLike
+    from ...annotations import Shape
+    from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
 
 __all__ = ["Biased", "biased_losses"]
 
@@ -22,10 +23,14 @@ class Biased(NamedTuple):
     Attributes:
         x: the logits without the bias.
         bias: the number for each class.
+        shape: the shape that the sum is given; None where it keeps its own.
+        made: the variables between these and the loss.
     """
 
     x: VariableLike
     bias: VariableLike
+    shape: Shape | None = None
+    made: tuple[VariableLike, ...] = ()
 
 
 def biased_losses(
@@ -39,18 +44,35 @@ def biased_losses(
     """
     shown = {x for x in program.outputs if is_variable(x)}
     places = {x: i for i, e in enumerate(program.equations) for x in e.outputs}
+
+    def maker(x: Operand) -> EquationLike | None:
+        place = places.get(x) if is_variable(x) else None
+        return None if place is None else program.equations[place]
+
+    def readers(out: VariableLike) -> int:
+        return sum(any(x is out for x in e.operands) for e in program.equations)
+
     found = {}
     for loss, slope in along.items():
-        begin, end = places.get(slope.operands[0], -1), places[loss]
-        if begin < 0:
+        logits = slope.operands[0]
+        equation = maker(logits)
+        # The loss and its slope.
+        if equation is None or readers(logits) != 2:
             continue
-        equation = program.equations[begin]
-        made = sum_of(equation)
-        readers = [e for e in program.equations if equation.outputs[0] in e.operands]
+        made: tuple[Any, ...] = (logits,)
+        shape = None
+        if equation.primitive.name == "reshape":
+            (whole,) = equation.operands
+            equation = maker(whole)
+            alike = equation is not None and whole.type.shape[-1:] == logits.type.shape[-1:]
+            if not alike or readers(whole) != 1:
+                continue
+            made, shape = (whole, logits), logits.type.shape
+        parts = None if equation is None else sum_of(equation)
         # Nothing is written in between that somebody else may lie in.
-        between = [x for e in program.equations[begin:end] for x in e.outputs]
-        if made is not None and len(readers) == 2 and shown.isdisjoint(between):
-            found[equation.outputs[0]] = made
+        span = program.equations[places[made[0]] : places[loss]]
+        if parts is not None and shown.isdisjoint([x for e in span for x in e.outputs]):
+            found[logits] = parts._replace(shape=shape, made=made)
     return found
 
 

@@ -126,6 +126,12 @@ class RecordedGraph:
         self.copied = copied
         self.outputs = outputs
         self.kept = kept
+        # The places of results that are copied out, with what they are copied from.
+        self.copied_out = [
+            (place, own, own.shape, own.dtype)
+            for place, own in enumerate(outputs)
+            if own is not None
+        ]
         # The places of what is read where it is: of all, and of what lies in order.
         self._read = [i for i, address in enumerate(addresses) if address is not None]
         self._there = [address for address in addresses if address is not None]
@@ -199,6 +205,7 @@ class OnStream:
         self._taken = {
             order.index(k): self._places[i] for k, i in text.taken.items() if i in self._places
         }
+        self._sources = [self._taken.get(place, -1) for place in range(len(order))]
 
     def run(
         self,
@@ -262,15 +269,12 @@ class OnStream:
     ) -> list[ndarray]:
         if recording.copied:
             copy_arrays([(ordered_array(arrays[i]), own) for i, own in recording.copied.items()])
-        outs: list[ndarray] = []
+        # Those behind the inputs are made below.
+        outs: list[Any] = [arrays[i] if i >= 0 else None for i in self._sources]
         pairs = []
-        for place, own in enumerate(recording.outputs):
-            if own is None:
-                outs.append(arrays[self._taken[place]])
-            else:
-                fresh = ndarray(own.shape, own.dtype)
-                pairs.append((own, fresh))
-                outs.append(fresh)
+        for place, own, shape, dtype in recording.copied_out:
+            outs[place] = fresh = ndarray(shape, dtype)
+            pairs.append((own, fresh))
         if recording.first is not None:
             recording.first.set(numbers, [fresh.data.ptr for _, fresh in pairs])
             recording.launch(stream)

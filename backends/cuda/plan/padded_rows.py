@@ -73,6 +73,7 @@ class PaddedRows:
                 self.zeros |= views
         made = {e.outputs[0] for e in products}
         self.spread = {x for x in made if self._is_uneven(x) and self._is_read_by_rows(x)}
+        self._spread_views = {view for x in self.spread for view in self._views(x)}
         self.copied: dict[VariableLike, Factor] = {}
         factors = [(x, self._factor(x)) for e in products for x in e.operands]
         matrices = [factor.matrix for _, factor in factors if factor is not None]
@@ -82,7 +83,7 @@ class PaddedRows:
 
     def strides(self, x: Operand) -> Shape | None:
         """Returns the strides of a padded array, in elements; None where it is none."""
-        if not is_variable(x) or x not in self.zeros | self.spread:
+        if not is_variable(x) or x not in self.zeros | self._spread_views:
             return None
         made = self._makers.get(x)
         if made is not None and made.primitive.name == "transpose":
@@ -100,7 +101,9 @@ class PaddedRows:
         """Says whether an equation is a product of matrices that is worth copies of them."""
         if equation.primitive.name != "matmul" or equation.params:
             return False
-        x, y = (operand.type for operand in equation.operands if is_variable(operand))
+        if not all(map(is_variable, equation.operands)):
+            return False
+        x, y = (operand.type for operand in equation.operands)
         dtype = x.dtype
         by_units = dtype.name == "float32" and self._precision != "highest"
         return (
@@ -133,14 +136,17 @@ class PaddedRows:
 
     def _is_read_by_rows(self, x: VariableLike) -> bool:
         """Says whether losses and regions alone read a variable."""
-        names = LOSS_NAME, GRAD_NAME
-        users = self._users.get(x, [])
-        alone = all(
-            (e.primitive.fused and not isinstance(e.primitive, CallGroup))
-            or e.primitive.name in names
-            for e in users
-        )
-        return alone and x not in self._shown
+        if x in self._shown:
+            return False
+        for equation in self._users.get(x, []):
+            primitive, out = equation.primitive, equation.outputs[0]
+            if primitive.name == "reshape":
+                alike = out.type.shape[-1:] == x.type.shape[-1:] and self._is_read_by_rows(out)
+            else:
+                alike = primitive.fused and not isinstance(primitive, CallGroup)
+            if not alike and primitive.name not in (LOSS_NAME, GRAD_NAME):
+                return False
+        return True
 
     def _factor(self, x: VariableLike) -> Factor | None:
         """Returns what is copied for a factor; None where it is padded, or lies as it should."""

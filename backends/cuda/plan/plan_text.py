@@ -15,7 +15,10 @@ from ...cpu.plan.native.not_native import NotNative
 from ..cublas.contraction import matmul_of_padded
 from ..cublas.padding import with_zeros_behind
 from ..kernels.axis_sums import sum_of_padded
+from ..kernels.convolution import biased_conv
 from ..kernels.cross_entropy import AHEAD_FUNCTIONS, cross_entropy_with_grad
+from ..kernels.pooling import max_pool_with_argmax
+from .biased_convolutions import biased_convolutions
 from .biased_losses import biased_losses
 from .donated_memory import DonatedMemory
 from .grads_ahead import grads_ahead, one_number
@@ -100,8 +103,14 @@ class PlanText:
         along = {x: e for x, e in self._ahead.items() if one_number(e.operands[2]) is not None}
         self._written_along = along
         slopes = [e.outputs[0] for e in along.values()]
-        # The sums that losses compute themselves.
+        # The sums that losses compute themselves, and what kernels of convolutions do besides.
         self._biased = biased_losses(program, along)
+        self._added = {x for made in self._biased.values() for x in made.made}
+        self._convolutions = biased_convolutions(program)
+        # The maxima that are found along with their places, and those places.
+        self._winners = maxima_with_places(program)
+        self._done = {made.region.outputs[0] for made in self._convolutions.values()}
+        self._done |= {*self._winners.values()}
         self._rows = PaddedRows(program, slopes, precision)
         # The names of copies of matrices.
         self._copies: dict[VariableLike, str] = {}
@@ -153,7 +162,7 @@ class PlanText:
         for number, (equation, dead) in enumerate(zip(program.equations, last, strict=True)):
             if self._apart and is_of_host(equation):
                 continue
-            if equation.outputs[0] in self._biased:
+            if equation.outputs[0] in self._added:
                 later += dead
                 continue
             self._equation(number, equation)
@@ -179,6 +188,8 @@ class PlanText:
 
     def _equation(self, number: int, equation: EquationLike) -> None:
         source, primitive = self.source, equation.primitive
+        if equation.outputs[0] in self._done:
+            return
         if primitive.fused:
             run = self._region(equation)
             if run is None:
@@ -197,6 +208,18 @@ class PlanText:
             function = source.bind(self._bound(equation), primitive.name)
             right = f"{function}([{', '.join(given)}])"
             left = f"[{', '.join(map(source.name, equation.outputs))}]"
+        elif equation.outputs[0] in self._convolutions:
+            region, bias, relu = self._convolutions[equation.outputs[0]]
+            given = [*map(source.shown, [*equation.operands, bias])]
+            given += [f"geometry={source.static(equation.params['geometry'])}", f"relu={relu}"]
+            right = f"{source.bind(biased_conv, 'biased_conv')}({', '.join(given)})"
+            left = source.name(region.outputs[0])
+        elif equation.outputs[0] in self._winners:
+            (out,) = equation.outputs
+            static = f"windows={source.static(equation.params['windows'])}"
+            function = source.bind(max_pool_with_argmax, "max_pool_with_argmax")
+            right = f"{function}({source.shown(equation.operands[0])}, {static})"
+            left = f"{source.name(out)}, {source.name(self._winners[out])}"
         elif equation in self._written_along.values():
             return
         elif equation.outputs[0] in self._written_along:
@@ -205,6 +228,8 @@ class PlanText:
             x, labels = equation.operands
             biased = self._biased.get(x) if is_variable(x) else None
             given = [*map(source.shown, (biased.x if biased else x, labels))]
+            if biased and biased.shape is not None:
+                given[0] += f".reshape{(*biased.shape,)}"
             given.append(repr(one_number(slope.operands[2])))
             if biased:
                 given.append(f"bias={source.shown(biased.bias)}")
@@ -261,7 +286,7 @@ class PlanText:
         given, zeros = [], []
         for x in equation.operands:
             factor = rows.copied.get(x) if is_variable(x) else None
-            zeros.append(factor is not None or x in rows.zeros)
+            zeros.append(factor is not None or (is_variable(x) and x in rows.zeros))
             if factor is None:
                 given.append(source.shown(x))
                 continue
@@ -356,6 +381,22 @@ def regions_of(equation: EquationLike) -> Sequence[EquationLike]:
     """Returns the regions that an equation runs."""
     primitive = equation.primitive
     return primitive.members if isinstance(primitive, CallGroup) else [equation]
+
+
+def maxima_with_places(program: ProgramLike) -> dict[VariableLike, VariableLike]:
+    """Returns for the maxima of windows, by their variables, those of the places that have them."""
+    maxima: dict[Any, VariableLike] = {}
+    found: dict[VariableLike, VariableLike] = {}
+    for equation in program.equations:
+        name = equation.primitive.name
+        if name not in ("max_pool", "max_pool_argmax") or not is_variable(equation.operands[0]):
+            continue
+        key = equation.operands[0], equation.params["windows"]
+        if name == "max_pool":
+            maxima.setdefault(key, equation.outputs[0])
+        elif key in maxima:
+            found.setdefault(maxima[key], equation.outputs[0])
+    return found
 
 
 def is_host_number(x: Operand) -> bool:

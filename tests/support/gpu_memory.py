@@ -43,8 +43,8 @@ class GpuArray(Buffer):
 def on_gpu(x, pitch=None):
     """Returns a copy of an array, the rows of which begin some elements apart."""
     x = np.asarray(x)
-    length = x.shape[-1] if x.ndim else 1
-    made = GpuArray((*x.shape[:-1], pitch or length), x.dtype)[..., :length]
+    made = GpuArray((*x.shape[:-1], pitch) if pitch else x.shape, x.dtype)
+    made = made[..., : x.shape[-1]] if pitch else made
     made[...] = x
     return made
 

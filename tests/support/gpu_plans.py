@@ -135,14 +135,18 @@ def there(x):
 
 def plan_on_numpy(function, *args, donated=(), precision="tf32"):
     """Returns the text of a function's plan, and what runs it on flat lists of arrays."""
+    from functensor.backends.cuda.cublas import contraction
+
     plan = plan_of(fused(function, *args), donated, apart=False, precision=precision)
     scope = plan.queue.__globals__
+    if "matmul" in scope:
+        scope["matmul"] = contraction.matmul
     for name, value in [*scope.items()]:
         if name != "__builtins__" and callable(value):
             scope[name] = lambda *given, own=value, **params: there(own(*given, **params))
 
     def run(leaves):
         with ft.config.using(matmul_precision=precision):
-            return plan([*map(there, leaves)])
+            return plan([x if type(x) is GpuArray else on_gpu(x) for x in leaves])
 
     return plan.source, run

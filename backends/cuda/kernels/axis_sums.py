@@ -271,7 +271,9 @@ def sum_of_padded(
     if is_contiguous(x) or step is None:
         return sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
     whole = ndarray((*outer, step // x.itemsize), x.dtype, x.data)
-    return sum(whole, axis=axis, keepdims=keepdims, dtype=dtype)[..., :length]
+    sums = sum(whole, axis=axis, keepdims=keepdims, dtype=dtype)[..., :length]
+    # Of several rows of sums nobody knows that they are padded.
+    return sums if is_contiguous(sums) else cupy.ascontiguousarray(sums)
 
 
 def mean(x: ndarray, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -> ndarray:

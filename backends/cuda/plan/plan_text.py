@@ -159,6 +159,7 @@ class PlanText:
         last = program.last_uses()  # type: ignore[attr-defined]
         kept = {*program.inputs, *self.numbers}
         later: list[Any] = []
+        until = self._last_losses()
         for number, (equation, dead) in enumerate(zip(program.equations, last, strict=True)):
             if self._apart and is_of_host(equation):
                 continue
@@ -166,11 +167,11 @@ class PlanText:
                 later += dead
                 continue
             self._equation(number, equation)
-            if equation.outputs[0] in self._written_along:
-                dead, later = [*dead, *later], []
+            gone = [x for x in (*later, *dead) if until.get(x, number) <= number]
+            later = [x for x in (*later, *dead) if until.get(x, number) > number]
             dropped = [
                 source.names[x]
-                for x in dead
+                for x in gone
                 if x.type.shape and x not in kept and not is_host_number(x) and x in source.names
             ]
             if dropped:
@@ -183,6 +184,15 @@ class PlanText:
             if there:
                 shown.append(text)
         source.add(f"return [{', '.join(shown)}]")
+
+    def _last_losses(self) -> dict[VariableLike, int]:
+        """Returns for what losses read in place of a sum where the last of them is."""
+        found: dict[VariableLike, int] = {}
+        for place, equation in enumerate(self.program.equations):
+            if equation.outputs[0] in self._written_along:
+                made = self._biased.get(equation.operands[0])
+                found |= dict.fromkeys(made[:2] if made else (), place)
+        return found
 
     # -- equations
 

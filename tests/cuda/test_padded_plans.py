@@ -1,4 +1,4 @@
-"""Plans whose rows are padded, on the CPU: their results, and that nobody reads unwritten memory."""
+"""Plans with padded rows, on the CPU: their results, and that no unwritten memory is read."""
 
 import ml_dtypes
 import numpy as np
@@ -182,7 +182,7 @@ def test_plans_of_heads_are_eager_mode(products, name):
     loss, dtype = CASES[name]
     args = arguments(dtype)
     step = ft.value_and_grad(LOSSES[loss])
-    source, run = gpu_plans.plan_on_numpy(step, *args)
+    _, run = gpu_plans.plan_on_numpy(step, *args)
     wanted = ft.tree.map(lambda x: np.asarray(x, float), step(*args))
     for _ in range(2):
         assert_near(run(ft.tree.leaves(args)), wanted, dtype)

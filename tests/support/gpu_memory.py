@@ -1,4 +1,4 @@
-"""Memory of NumPy's that stands for a GPU's: new memory holds NaN, and arrays know where they lie."""
+"""NumPy's memory that stands for a GPU's: new memory holds NaN, and arrays know where they lie."""
 
 from types import SimpleNamespace
 

@@ -36,7 +36,7 @@ def columns_at(address, dtype, rows, columns, leading):
 
 
 class Products:
-    """cuBLAS's products, and the largest numbers that lie in what is summed without belonging there.
+    """cuBLAS's products.
 
     Attributes:
         sizes: for each padded product its sizes.
@@ -45,10 +45,9 @@ class Products:
     def __init__(self):
         self.sizes = []
 
-    def gemmEx(  # noqa: N802 - cuBLAS's name
-        self, handle, t_first, t_second, m, n, k, one, a, kind, lda, b, _, ldb, zero, c, __, ldc, *how
-    ):
-        """Computes a product."""
+    def gemmEx(self, handle, t_first, t_second, *given):
+        """Computes a product, of the arguments that cuBLAS takes."""
+        m, n, k, _, a, kind, lda, b, _, ldb, _, c, _, ldc, *_ = given
         dtype = np.dtype(CUBLAS_DTYPES[kind])
         first = columns_at(a, dtype, *((k, m) if t_first else (m, k)), lda)
         second = columns_at(b, dtype, *((n, k) if t_second else (k, n)), ldb)
@@ -81,8 +80,15 @@ def on_numpy(monkeypatch, made):
     """Has plans that are made from now on run on the CPU, with kernels; returns the products."""
     from functensor.backends.cuda.cublas import contraction, padding
     from functensor.backends.cuda.kernels import axis_sums
-    from functensor.backends.cuda.plan import biased_losses, joint_parts, joint_run, leaf_run
-    from functensor.backends.cuda.plan import padded_rows, plan_text, region_run
+    from functensor.backends.cuda.plan import (
+        biased_losses,
+        joint_parts,
+        joint_run,
+        leaf_run,
+        padded_rows,
+        plan_text,
+        region_run,
+    )
 
     losses = {name: made[name] for name in slope_kernels.KERNELS}
     loss_module = slope_kernels.on_threads(monkeypatch, losses)

@@ -1,5 +1,7 @@
 """Plans with padded rows, on the CPU: their results, and that no unwritten memory is read."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -189,6 +191,25 @@ def test_plans_of_heads_are_eager_mode(products, name):
     # Those that make logits, and gradients.
     assert len(products.sizes) >= 4
     assert all(PADDED in sizes for sizes in products.sizes)
+
+
+READ_BY_REGIONS = [
+    "with_a_penalty", "of_cooled_logits", "of_slopes", "with_attention_to_logits", "squared",
+    "with_a_bias_of_places", "with_weights_of_rows",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", with_slow(READ_BY_REGIONS, READ_BY_REGIONS[2:]))
+@pytest.mark.parametrize("dtype", with_slow(DTYPES[:2], DTYPES[1:]))
+def test_kernels_read_padded_rows_where_they_are(compiled, monkeypatch, name, dtype):
+    gpu_plans.on_numpy(monkeypatch, compiled, by_kernels=True)
+    args = arguments(dtype)
+    step = ft.value_and_grad(LOSSES[name])
+    source, run = gpu_plans.plan_on_numpy(step, *args, load=True)
+    # A row of the logits of a batch is as long as its neighbour is far.
+    assert re.search(rf"\b{PADDED}\b", source[source.index("region_0_0") :])
+    wanted = ft.tree.map(lambda x: np.asarray(x, float), step(*args))
+    assert_near(run(ft.tree.leaves(args)), wanted, dtype)
 
 
 def test_sums_of_some_rows_are_given_back_without_gaps(products):

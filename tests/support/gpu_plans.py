@@ -5,15 +5,18 @@ write losses are compiled for the CPU; regions are computed by NumPy.
 """
 
 import ctypes
+import re
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
 
 import functensor as ft
 
-from . import gpu_memory, slope_kernels
+from . import gpu_memory, many_threads, slope_kernels
 from .gpu_memory import GpuArray, on_gpu
 from .gpu_programs import fused, plan_of
+from .leaf_kernels import argument
 
 CUBLAS_DTYPES = {0: "f4", 1: "f8", 2: "f2", 14: ml_dtypes.bfloat16}
 
@@ -76,8 +79,39 @@ def region_by_numpy(run, *operands, into=(), known=None):
     return made
 
 
-def on_numpy(monkeypatch, made):
-    """Has plans that are made from now on run on the CPU, with kernels; returns the products."""
+class Module:
+    """The kernels of regions, as functions of the CPU.
+
+    Args:
+        text: their text.
+    """
+
+    def __init__(self, text):
+        from functensor.backends.cuda.plan import region_run
+
+        names = re.findall(r"^(region_\w+)\(", text, re.MULTILINE)
+        kernels = [SimpleNamespace(name=name, text=text) for name in names]
+        self.library = many_threads.Compiled(region_run.whole_text(text), kernels).library
+
+    def get_function(self, name):
+        """Returns what launches a kernel."""
+
+        def launch(blocks, threads, arguments):
+            columns, rows = [*blocks, 1][:2]
+            run = getattr(self.library, f"run_{name}")
+            run(columns, rows, *threads, *map(argument, arguments))
+
+        return launch
+
+
+def on_numpy(monkeypatch, made, by_kernels=False):
+    """Has plans that are made from now on run on the CPU; returns the products.
+
+    Args:
+        monkeypatch: pytest's.
+        made: the kernels.
+        by_kernels: whether regions that are not grouped run by their kernels, and not by NumPy.
+    """
     from functensor.backends.cuda.cublas import contraction, padding
     from functensor.backends.cuda.kernels import axis_sums
     from functensor.backends.cuda.plan import (
@@ -99,7 +133,14 @@ def on_numpy(monkeypatch, made):
     monkeypatch.setattr(contraction, "current_cublas", lambda: (0, products))
     monkeypatch.setattr(padding, "COPY_ROWS", made["COPY_ROWS"])
     monkeypatch.setitem(axis_sums.SUM_KERNELS, "columns", made["COLUMN_SUMS"])
-    for kind in (region_run.GpuRegion, leaf_run.LeafRun, joint_run.JointRun):
+    regions = [leaf_run.LeafRun, joint_run.JointRun]
+    if by_kernels:
+        monkeypatch.setattr(region_run, "ndarray", GpuArray)
+        monkeypatch.setattr(region_run, "cupy", gpu_memory.cupy)
+        monkeypatch.setattr(region_run, "compiled_module", Module)
+    else:
+        regions.append(region_run.GpuRegion)
+    for kind in regions:
         monkeypatch.setattr(kind, "__call__", region_by_numpy)
     # Products and losses of all sizes are large.
     for module in (padded_rows, padding):
@@ -139,11 +180,13 @@ def there(x):
     return on_gpu(x) if isinstance(x, np.ndarray) and type(x) is not GpuArray else x
 
 
-def plan_on_numpy(function, *args, donated=(), precision="tf32"):
+def plan_on_numpy(function, *args, donated=(), precision="tf32", load=False):
     """Returns the text of a function's plan, and what runs it on flat lists of arrays."""
     from functensor.backends.cuda.cublas import contraction
 
     plan = plan_of(fused(function, *args), donated, apart=False, precision=precision)
+    if load:
+        plan.load()
     scope = plan.queue.__globals__
     if "matmul" in scope:
         scope["matmul"] = contraction.matmul

@@ -77,10 +77,11 @@ __device__ __forceinline__ void read_place(const staged_row<const T, N> &row, in
     }
 }
 
+// Writes a pack of elements that begins at a place of a row, which may be none where packs begin.
 template <typename T, int N, typename A>
-__device__ __forceinline__ void write(const staged_row<T, N> &row, int p, const A (&values)[N]) {
-    int start = row.start(p);
-    if (row.whole(start)) {
+__device__ __forceinline__ void write_at(const staged_row<T, N> &row, int start,
+                                         const A (&values)[N]) {
+    if (row.whole(start) && (start + row.phase) % N == 0) {
         write_whole(row.data + start, values);
     } else {
 #pragma unroll

@@ -99,7 +99,7 @@ __device__ __forceinline__ void write_grad(const row_of<const T, N> &from, const
             index_t start = from.start(p);
 #pragma unroll
             for (int i = 0; i < N; i++) values[i] = grad.value(A(raw[k][i]), start + i);
-            write(to, p, values);
+            write_at(to, start, values);
         }
     }
 }
@@ -240,7 +240,7 @@ ahead(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
             if (p < packs && bet == bet) {
                 read_place(row, p, places + p, values, A(0));
                 mine.values(values, row.start(p));
-                write(to, p, values);
+                write_at(to, row.start(p), values);
             }
             if (p < wanted) fetch(next, p, places + p);
             end_group();

@@ -41,20 +41,6 @@ __device__ __forceinline__ void fetch(const staged_row<const T, N> &row, int p, 
     }
 }
 
-// Ends a group of packs that the thread has asked for.
-__device__ __forceinline__ void end_group() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-// Waits until the packs of all groups are there, but for those of the last COUNT groups.
-template <int COUNT> __device__ __forceinline__ void wait_for_groups() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
-#endif
-}
-
 // Waits until all packs are there that the thread has asked for.
 __device__ __forceinline__ void wait_for_packs() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -28,11 +28,6 @@ template <typename T, int N> struct row_of {
     __device__ __forceinline__ bool whole(index_t start) const {
         return start >= 0 && start + N <= length;
     }
-
-    // Whether a place that is not before the row lies on a boundary.
-    __device__ __forceinline__ bool begins_pack(index_t start) const {
-        return (int(start) + phase) % N == 0;
-    }
 };
 
 // Reads K packs, a width apart, before the first is used, so that they are on their way at the
@@ -98,22 +93,6 @@ template <typename T> __device__ __forceinline__ void write_whole(T *to, const f
                                                      both<T>(v[4], v[5]), both<T>(v[6], v[7])));
 }
 
-// Writes values to the places of a row from one on, of which it may not have all. They are a pack
-// of another row, whose packs may begin elsewhere.
-template <typename T, int N, typename A>
-__device__ __forceinline__ void write_from(const row_of<T, N> &row, index_t start,
-                                           const A (&values)[N]) {
-    if constexpr (N == 1) {
-        row.data[start * row.stride] = T(values[0]);
-    } else if (row.whole(start) && row.begins_pack(start)) {
-        write_whole(row.data + start, values);
-    } else {
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            if (row.has(start + i)) row.data[start + i] = T(values[i]);
-    }
-}
-
 template <typename T, int N, typename A>
 __device__ __forceinline__ void write(const row_of<T, N> &row, index_t p, const A (&values)[N]) {
     if constexpr (N == 1) {
@@ -127,6 +106,21 @@ __device__ __forceinline__ void write(const row_of<T, N> &row, index_t p, const 
             for (int i = 0; i < N; i++)
                 if (row.has(start + i)) row.data[start + i] = T(values[i]);
         }
+    }
+}
+
+// Writes a pack of elements that begins at a place of a row, which may be none where packs begin.
+template <typename T, int N, typename A>
+__device__ __forceinline__ void write_at(const row_of<T, N> &row, index_t start,
+                                         const A (&values)[N]) {
+    if constexpr (N == 1) {
+        row.data[start * row.stride] = T(values[0]);
+    } else if (row.whole(start) && (start + row.phase) % N == 0) {
+        write_whole(row.data + start, values);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (row.has(start + i)) row.data[start + i] = T(values[i]);
     }
 }
 

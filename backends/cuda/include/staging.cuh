@@ -26,8 +26,6 @@ template <typename T, int N> struct staged_row {
     __device__ __forceinline__ bool has(int i) const { return (unsigned int)i < (unsigned int)length; }
 
     __device__ __forceinline__ bool whole(int start) const { return start >= 0 && start + N <= length; }
-
-    __device__ __forceinline__ bool begins_pack(int start) const { return (start + phase) % N == 0; }
 };
 
 // Starts to copy a pack into its place. Only the thread that asked may read it before a barrier.
@@ -41,20 +39,6 @@ __device__ __forceinline__ void fetch(const staged_row<const T, N> &row, int p, 
         for (int i = 0; i < N; i++)
             if (row.has(start + i)) (*place)[i] = row.data[start + i];
     }
-}
-
-// Ends a group of packs that the thread has asked for.
-__device__ __forceinline__ void end_group() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-// Waits until the packs of all groups are there, but for those of the last COUNT groups.
-template <int COUNT> __device__ __forceinline__ void wait_for_groups() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
-#endif
 }
 
 // Waits until all packs are there that the thread has asked for.
@@ -79,11 +63,11 @@ __device__ __forceinline__ void read_place(const staged_row<const T, N> &row, in
     }
 }
 
-// Writes values to the places of a row from one on, as for rows in general.
+// Writes a pack of elements that begins at a place of a row, which may be none where packs begin.
 template <typename T, int N, typename A>
-__device__ __forceinline__ void write_from(const staged_row<T, N> &row, int start,
-                                           const A (&values)[N]) {
-    if (row.whole(start) && row.begins_pack(start)) {
+__device__ __forceinline__ void write_at(const staged_row<T, N> &row, int start,
+                                         const A (&values)[N]) {
+    if (row.whole(start) && (start + row.phase) % N == 0) {
         write_whole(row.data + start, values);
     } else {
 #pragma unroll

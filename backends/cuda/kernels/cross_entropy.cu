@@ -99,7 +99,7 @@ __device__ __forceinline__ void write_grad(const row_of<const T, N> &from, const
             index_t start = from.start(p);
 #pragma unroll
             for (int i = 0; i < N; i++) values[i] = grad.value(A(raw[k][i]), start + i);
-            write_from(to, start, values);
+            write_at(to, start, values);
         }
     }
 }
@@ -144,9 +144,6 @@ loss_with_grad(const T *x, const void *labels, T *out, T *grad, index_t count, i
     write_zeros(to.data, classes, out_step, mates);
 }
 
-// The packs of a thread that are on their way before it looks at the first of them.
-const int PACKS_ON_THE_WAY = 4;
-
 // Reads a pack of a row as `read_place` does. With BIAS it adds what belongs to its places, and
 // leaves the sums there.
 template <bool BIAS, typename T, int N, typename A>
@@ -174,8 +171,7 @@ __device__ __forceinline__ void read_logits(const staged_row<const T, N> &row, i
 
 // The loss, and along with it, from the same read, the derivative for a cotangent that is not
 // known yet: a bet on what it was the last times. A block has whole rows in its shared memory, one
-// after the other; while it writes the derivative of one it fetches the next, and adds up what has
-// come of that.
+// after the other; while it writes the derivative of one it fetches the next.
 //
 // `bets` are two numbers, the cotangent to bet on (NaN: do not bet) and the latest one; `staked`
 // gets for every row what was bet. Rows lie `step` elements apart, those of the derivative
@@ -192,21 +188,21 @@ ahead(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
     const int rank = threadIdx.x, width = blockDim.x;
     A bet = bets[0];
     index_t r = blockIdx.x;
-    running<A> all;
-    A values[N];
     if (r < count) {
         staged_row<const T, N> first(row_of<const T, N>(x + r * step, classes, 1));
-        int packs = first.packs();
-        for (int p = rank; p < packs; p += width) fetch(first, p, places + p);
-        wait_for_packs();
-        for (int p = rank; p < packs; p += width) {
-            read_logits<BIAS>(first, p, places + p, bias, values);
-            all.add(values);
-        }
+        for (int p = rank; p < first.packs(); p += width) fetch(first, p, places + p);
     }
     for (; r < count; r += gridDim.x) {
         staged_row<const T, N> row(row_of<const T, N>(x + r * step, classes, 1));
         int packs = row.packs();
+        running<A> all;
+        A values[N];
+        wait_for_packs();
+#pragma unroll 2
+        for (int p = rank; p < packs; p += width) {
+            read_logits<BIAS>(row, p, places + p, bias, values);
+            all.add(values);
+        }
         // The barriers within make everyone's packs visible.
         A top = block_reduce(all.top, larger(), -INFINITY_OF(A));
         index_t label = label_at(labels, kind, r * label_stride, classes);
@@ -234,29 +230,16 @@ ahead(const T *x, const void *labels, T *loss, accumulator_t<T> *exact, T *out,
         staged_row<const T, N> next(row_of<const T, N>(x + later * step, classes, 1));
         int wanted = later < count ? next.packs() : 0;
         int end = packs > wanted ? packs : wanted;
-        all = running<A>();
-        int p = rank, come = rank;
-        for (; p < end; p += width) {
+#pragma unroll 2
+        for (int p = rank; p < end; p += width) {
             if (p < packs && bet == bet) {
                 read_place(row, p, places + p, values, A(0));
                 mine.values(values, row.start(p));
-                write_from(to, row.start(p), values);
+                write_at(to, row.start(p), values);
             }
             if (p < wanted) fetch(next, p, places + p);
-            end_group();
-            if (p >= come + PACKS_ON_THE_WAY * width && come < wanted) {
-                wait_for_groups<PACKS_ON_THE_WAY>();
-                read_logits<BIAS>(next, come, places + come, bias, values);
-                all.add(values);
-                come += width;
-            }
         }
         if (bet == bet) write_zeros(to.data, classes, out_step, mates);
-        wait_for_packs();
-        for (; come < wanted; come += width) {
-            read_logits<BIAS>(next, come, places + come, bias, values);
-            all.add(values);
-        }
     }
 }
 

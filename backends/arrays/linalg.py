@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_finite", "cholesky", "cofactors", "cofactors_by_singular_values",
     "cofactors_of_inverses", "expm", "failure_with_advice", "inverses", "pivots_to_permutation",
-    "pseudo_inverse", "singular_values", "solve", "svd",
+    "pseudo_inverse", "sign_and_logarithm", "singular_values", "solve", "svd",
 ]  # fmt: skip
 
 LinAlgError = np.linalg.LinAlgError
@@ -106,6 +106,27 @@ def pseudo_inverse(xp: ArrayModule, a: Buffer, limit: Buffer) -> Any:
 
 
 # -- cofactors
+
+
+def sign_and_logarithm(xp: ArrayModule, factors: Buffer) -> tuple[Buffer, Buffer]:
+    """Returns the signs of determinants, and the logarithms of their sizes.
+
+    Args:
+        xp: the array module.
+        factors: triangular factors in one matrix, and behind its rows which rows were swapped,
+            counted from 1.
+    """
+    n = factors.shape[-1]
+    diagonal = factors[..., :n, :].diagonal(0, -2, -1)
+    swaps = (factors[..., n, :].real != xp.arange(1, n + 1)).sum(axis=-1)
+    sizes = xp.abs(diagonal)
+    with errstate(divide="ignore", invalid="ignore"):
+        # As NumPy has it, infinity and NaN have a sign if they are real.
+        is_complex = factors.dtype.kind == "c"
+        turns = diagonal / sizes if is_complex else xp.where(diagonal < 0, -1, 1)
+        turns = xp.where(sizes == 0, 0, turns).astype(factors.dtype)
+        logarithm = xp.log(sizes).sum(axis=-1)
+    return xp.prod(turns, axis=-1) * (1 - 2 * (swaps % 2)).astype(factors.dtype), logarithm
 
 
 def largest_column_sums(xp: ArrayModule, a: Buffer) -> Any:

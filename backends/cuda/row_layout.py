@@ -9,13 +9,13 @@ import cupy
 import numpy as np
 from cupy import ndarray
 
-from ..annotations import DType
+from ..annotations import DType, Shape
 from .launch import WIDEST_LOAD_BYTES, c_type
 from .strides import common_stride
 
 __all__ = [
-    "ROW_INSTANCES", "geometry", "has_units", "inexact", "limit", "row_strides", "shared_out",
-    "wide", "width",
+    "ROW_INSTANCES", "geometry", "has_units", "inexact", "limit", "padded_length", "padded_rows",
+    "row_strides", "shared_out", "wide", "width",
 ]  # fmt: skip
 
 # The template arguments that kernels over real dtypes are compiled for, with and without packs.
@@ -70,6 +70,22 @@ def row_strides(x: ndarray, axes: int) -> tuple[ndarray, int, int]:
             return x, between // size, within // size
         x = cupy.ascontiguousarray(x)
     return x, prod(shape[first:]), 1
+
+
+def padded_length(length: int, itemsize: int) -> int:
+    """Returns the elements from row to row where all begin at multiples of 16 bytes."""
+    unit = WIDEST_LOAD_BYTES // itemsize
+    return -(-length // unit) * unit
+
+
+def padded_rows(shape: Shape, dtype: DType) -> ndarray:
+    """Returns a new array whose rows begin at multiples of 16 bytes.
+
+    Who makes it writes zeros between them.
+    """
+    *outer, length = shape
+    whole = ndarray((*outer, padded_length(length, dtype.itemsize)), dtype)
+    return whole[..., :length]
 
 
 def wide(x: ndarray, row_stride: int, stride: int, length: int) -> bool:

@@ -14,6 +14,7 @@ from ..passes.fusion import fusion
 from ..passes.host_numbers import host_numbers
 from ..passes.kernel_forms import kernel_forms
 from ..passes.pipeline import optimized
+from ..passes.pooled_forms import pooled_forms
 from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import exposed, to_buffer
 from ..primitives.core.trace import under
@@ -150,7 +151,7 @@ class GpuTiers:
 
 def gpu_program(program: Program, backend: Any) -> Program:
     """Returns a staged program in the form of which a GPU's plan is made: its regions are fused."""
-    forms = host_numbers(kernel_forms(optimized(program, stacks=False)))
+    forms = host_numbers(pooled_forms(kernel_forms(optimized(program, stacks=False))))
     return fusion(forms, 1, backend.native_test(forms))
 
 

@@ -17,6 +17,7 @@ from numpy import ndarray
 
 from ..backends.devices import backend_of, device_of
 from ..backends.errors.words import described
+from ..backends.known_buffers import Known, KnownBuffers
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 from ..primitives.core.python_numbers import BASES
@@ -44,7 +45,8 @@ UNLIKE: Any = object()
 
 # The global names of all guards. Messages know by the module's name that frames are not the user's.
 OWN_NAMES: dict[str, Any] = {
-    "__name__": __name__, "Array": Array, "UNLIKE": UNLIKE, "ndarray": ndarray,
+    "__name__": __name__, "Array": Array, "Known": Known, "KnownBuffers": KnownBuffers,
+    "UNLIKE": UNLIKE, "ndarray": ndarray,
     "call": call, "device_of": device_of, "exact": exact, "is_": is_, "owned": owned, "ref": ref,
     "taken_gradients": taken_gradients, "types": DEVICE_TYPES, "wrap": wrap,
 }  # fmt: skip
@@ -239,16 +241,27 @@ class _Writer:
             return
         # Buffers that were compared before are the same still: it is quicker to know them again.
         names = [name for some in self.there.values() for name in some]
-        self.names["seen"] = [no_buffer] * len(names)
+        self.names["seen"] = [Known([no_buffer] * len(names))]
         yield f"there = {as_tuple(names)}"
         yield "if {*map(type, there)} != {Array}: return UNLIKE"
         yield "there = [x._data for x in there]"
-        yield "if not all(map(is_, there, map(call, seen))):"
+        # Other threads put another one there.
+        yield "known = seen[0]"
+        yield "if not all(map(is_, there, map(call, known.references))):"
         for line in lines_of_comparison(self.there):
             yield f"  {line}"
-        yield "  seen[:] = map(ref, there)"
-        # Others count who holds a buffer.
-        yield "there = x = None"
+        yield "  seen[0] = known = Known([*map(ref, there)])"
+
+    def take(self) -> Iterator[str]:
+        """Yields the lines that make the list of buffers."""
+        buffers = f"[{', '.join(self.buffers)}]"
+        names = [name for some in self.there.values() for name in some]
+        # Buffers of tensors on GPUs are not compared.
+        if names and len(names) + len(self.on_host) == len(self.leaves):
+            yield f"buffers = KnownBuffers({'there' if names == self.leaves else buffers})"
+            yield "buffers.known = known"
+        else:
+            yield f"buffers = {buffers}"
 
     # -- results
 
@@ -403,12 +416,12 @@ def guard(
             writer.lines.append(f"{inner} = kwargs[{key!r}]")
             writer.argument(inner, value, key in static)
         apart, writer.lines = writer.lines, []
-        buffers, on_host = (f"[{', '.join(xs)}]" for xs in (writer.buffers, writer.on_host))
+        on_host = f"[{', '.join(writer.on_host)}]"
         if writer.tensors:
             writer.record(recording, treedef, run is not None)
         taken = []
         if run is not None:
-            taken, buffers = [f"  buffers = {buffers}"], "buffers"
+            taken = [f"  {line}" for line in writer.take()]
             writer.compute(run, passed.count(None))
         outs = iter(writer.outs)
         leaves = [next(outs) if i is None else writer.passed(i) for i in passed]
@@ -427,6 +440,8 @@ def guard(
             "  except (KeyError, ValueError): return UNLIKE",
             *(f"  {line}" for line in writer.compare()),
             *taken,
+            # Others count who holds a buffer.
+            "  there = known = x = None",
             f"  if types and not types.isdisjoint(map(type, {on_host})): return UNLIKE",
             *(f"  {line}" for line in writer.lines),
             f"  return {result}",

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from numpy import ndarray
 
 from ...backends.annotations import Buffer
+from ...backends.known_buffers import KnownBuffers
 from ...backends.protocol import Backend, when_registered
 from .annotations import ArrayLike, Value
 from .array import Array
@@ -114,6 +115,8 @@ def claimed(
                 continue
         left: Any = _Gone(to)
         if hasattr(buffer, "copy"):
+            if type(buffers) is KnownBuffers:
+                buffers.known = None
             buffers[i] = buffer.copy("K")
             left.shared = buffer
         if is_array:
@@ -122,15 +125,22 @@ def claimed(
 
 def are_alone(arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int]) -> bool:
     """Says whether operands are arrays that are the only holders of their buffers' own memory."""
-    if {*map(type, [arrays[i] for i in places])} != ARRAY_ALONE:
+    known = buffers.known if type(buffers) is KnownBuffers else None
+    owned = known is not None and known.owned
+    if not owned and {*map(type, [arrays[i] for i in places])} != ARRAY_ALONE:
         return False
     # Less than this has a buffer that its array gave away meanwhile.
     if references_among(buffers, places) != {ALONE_AMONG}:
         return False
+    if owned:
+        return True
     some = [buffers[i] for i in places]
     kinds = {*map(type, some)}
     owns = OWNERS.get(kinds.pop())
-    return owns is not None and not kinds and all(map(owns, some))
+    owned = owns is not None and not kinds and all(map(owns, some))
+    if known is not None:
+        known.owned = owned
+    return owned
 
 
 def restored(array: ArrayLike, buffer: Buffer) -> None:

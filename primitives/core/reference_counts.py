@@ -30,6 +30,9 @@ def references_in(buffers: list[Value], i: int) -> int:
 
 def references_among(buffers: list[Value], places: Sequence[int]) -> set[int]:
     """Returns how many references the interpreter counts of operands' buffers, each number once."""
+    if len(places) == len(buffers):
+        # Without a list of them, they are referred to once less.
+        return {count + 1 for count in {*map(getrefcount, buffers)}}
     return {*map(getrefcount, [buffers[i] for i in places])}
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from ...backends import lapack_of_numpy
 from ...backends.annotations import ArrayModule, Buffer, Shape
 from ...backends.arrays import linalg
-from ...backends.restoring import errstate
 from ..core.annotations import operations as ops
 from ..core.array import Array
 from ..core.buffers import beside, device_of
@@ -42,7 +41,7 @@ def factors_pay(*operands: Array) -> bool:
         known[0].shape[-1] >= FEWEST_KEPT_ROWS
         and all(x.dtype == known[0].dtype for x in known)
         and known[0].dtype.char in KEPT_CHARS
-        and all(device_of(x) == "cpu" for x in operands)
+        and len({device_of(x) for x in operands}) == 1
     )
 
 
@@ -197,16 +196,7 @@ def _sign_and_logarithm(xp: ArrayModule, factors: Buffer, a: Buffer) -> tuple[Bu
     if not _are_known(xp, factors, a):
         sign, logarithm = xp.linalg.slogdet(a)
         return sign, logarithm
-    n = a.shape[-1]
-    diagonal = factors[..., :n, :].diagonal(0, -2, -1)
-    swaps = (factors[..., n, :].real != np.arange(1, n + 1)).sum(axis=-1)
-    sizes = np.abs(diagonal)
-    with errstate(divide="ignore", invalid="ignore"):
-        # As NumPy has it, infinity and NaN have a sign if they are real.
-        turns = diagonal / sizes if a.dtype.kind == "c" else np.where(diagonal < 0, -1, 1)
-        turns = np.where(sizes == 0, 0, turns).astype(a.dtype)
-        logarithm = np.log(sizes).sum(axis=-1)
-    return np.prod(turns, axis=-1) * (1 - 2 * (swaps % 2)).astype(a.dtype), logarithm
+    return linalg.sign_and_logarithm(xp, factors)
 
 
 def _slogdet_by_factors(xp: ArrayModule, factors: Buffer, a: Buffer) -> Buffer:

@@ -70,6 +70,23 @@ def test_what_the_compiler_refuses_is_told():
     assert 'identifier "y" is undefined' in made.log
 
 
+@nvrtc.needed
+@pytest.mark.parametrize(
+    ("header", "name"), [("common", "INFINITY_OF({})"), ("region", "infinity<{}>()")]
+)
+@pytest.mark.parametrize("dtype", ["float", "double"])
+def test_infinity_is_no_quotient(header, name, dtype):
+    text = f'''#include "{header}.cuh"
+extern "C" __global__ void limited({dtype} *x) {{
+    if (x[threadIdx.x] == {name.format(dtype)}) x[threadIdx.x] = 0;
+}}
+'''
+    made = nvrtc.compiled(launch().included(text), MEASURED, launch().COMPILER_OPTIONS)
+    assert b"limited" in made.cubin, made.log
+    # The function by which the machine divides.
+    assert b"__cuda_sm" not in made.cubin
+
+
 # Parameters of kernels, as they are written and as they are declared
 
 

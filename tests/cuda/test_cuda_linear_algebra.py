@@ -56,17 +56,6 @@ def test_systems_and_their_stacks(a, b, dtype):
         close(got, np.linalg.solve(triangle, y), dtype)
 
 
-def test_no_factors_are_kept():
-    x = placed(matrices(2, 70, 70))
-    factors = ops["kept_factors"].bind((x,), {"strict": True})
-    close(factors, np.zeros((2, 71, 70)))
-    # A singular matrix among others has NaN alone.
-    x = placed(np.stack([np.ones((3, 3)), 2 * np.eye(3)]))
-    params = {"strict": False, "transposed": True}
-    got = ops["solve_by_factors"].bind((factors[:, :4, :3], x, placed(np.eye(3))), params)
-    close(got, np.stack([np.full((3, 3), np.nan), np.eye(3) / 2]))
-
-
 @pytest.mark.parametrize(("lower", "upper", "n"), [(1, 1, 6), (2, 0, 5), (0, 3, 4), (3, 3, 2)])
 def test_bands(lower, upper, n):
     bands, y = RNG.normal(size=(lower + upper + 1, n)), RNG.normal(size=(n, 2))

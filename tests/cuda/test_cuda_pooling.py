@@ -103,6 +103,19 @@ def test_maxima_and_their_way_back(name, order):
     )
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", ["halves", "padded", "long", "solid"])
+def test_maxima_and_their_places_at_once(name, order, dtype):
+    spatial, windows = WINDOWS[name]
+    _, x = operand((IMAGES, CHANNELS, *spatial), dtype, order)
+    found = on_gpu.max_pool_with_argmax(x, windows=windows)
+    wanted = on_gpu.max_pool(x, windows=windows), on_gpu.max_pool_argmax(x, windows=windows)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.dtype, one.shape, one.strides) == (other.dtype, other.shape, other.strides)
+        assert one.get().tobytes() == other.get().tobytes()
+
+
 @pytest.mark.parametrize("include", [True, False])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", WINDOWS)

@@ -34,7 +34,9 @@ CASES = {
     "many rows": ((1, 9, 3, 4), (70, 9, 2, 1), Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)),
     "many windows": ((3, 1, 7, 9), (2, 1, 2, 2), Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)),
 }
-WINDOW = "const float *weights, const float *x, float *out, const long long *numbers"
+WINDOW = (
+    "const float *weights, const float *x, const float *bias, float *out, const long long *numbers"
+)
 KERNEL = "const float *g, const float *x, float *parts, const long long *numbers"
 PARTS = "const float *parts, float *out, long long n0, long long n1"
 
@@ -91,7 +93,7 @@ def module(compiled, monkeypatch):
     monkeypatch.setattr(gathered_convolution, "table", lambda x, device: np.array(x, "i8"))
     monkeypatch.setattr(gathered_convolution, "limit", lambda name, device: 2)
     monkeypatch.setattr(gathered_convolution, "has_units", lambda device: True)
-    window = compiled.kernel("window_product", WINDOW, ["n0", "n1", "n2"])
+    window = compiled.kernel("window_product", WINDOW, ["n0", "n1", "n2", "n3"])
     kernel = compiled.kernel("kernel_product", KERNEL, ["n0", "n1", "n2", "n3"])
     monkeypatch.setattr(gathered_convolution, "WINDOW_PRODUCT", window)
     monkeypatch.setattr(gathered_convolution, "KERNEL_PRODUCT", kernel)
@@ -131,6 +133,26 @@ def check(module, x, w, geometry):
 def test_every_geometry(module, name):
     x_shape, w_shape, geometry = CASES[name]
     check(module, normal(*x_shape), normal(*w_shape), geometry)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("name", ["plain", "every parameter", "many rows"])
+def test_a_bias_is_added_and_relu_follows(module, name, relu):
+    x_shape, w_shape, geometry = CASES[name]
+    x, w, bias = normal(*x_shape), normal(*w_shape), normal(w_shape[0])
+    wanted = on_the_cpu.conv(x.astype(float), w.astype(float), geometry=geometry)
+    wanted += bias.reshape(-1, 1, 1)
+    wanted = np.maximum(wanted, 0) if relu else wanted
+    given = buffer(x), buffer(w), wanted.shape[2:], geometry, buffer(bias), relu
+    close(module.gathered_conv(*given), wanted)
+
+
+def test_relu_keeps_what_is_not_a_number(module):
+    x = buffer(np.array([[[1.0, np.nan, -2.0, -3.0]]], "f4"))
+    w, geometry = buffer(np.ones((1, 1, 2), "f4")), Geometry((1,), ((0, 0),), (1,), 1)
+    found = module.gathered_conv(x, w, (3,), geometry, buffer(np.ones(1, "f4")), True)
+    assert np.isnan(found).ravel().tolist() == [True, True, False]
+    assert found[0, 0, 2] == 0
 
 
 @only_long

@@ -38,7 +38,7 @@ ABSENT_FUNCTIONS = {
 }
 # Its samples leave the GPU, which the others must not; test_devices.py has tests of its own.
 LEAVING = {"to_device"}
-# A GPU keeps no factors of matrices, which test_cuda_linear_algebra.py shows.
+# A GPU keeps the factors of transposed matrices; test_factors_of_gpus.py has tests of its own.
 NOT_KEPT = {"kept_factors"}
 
 

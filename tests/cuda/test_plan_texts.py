@@ -262,6 +262,23 @@ def test_a_slope_for_one_cotangent_is_written_with_the_loss():
     assert "cross_entropy_grad" not in source
 
 
+def test_maxima_of_windows_come_with_their_places():
+    def loss(x, second):
+        pooled = nn.max_pool(x, 2)
+        return fnp.sum(fnp.sin(pooled)) + fnp.sum(nn.max_pool(x, second) ** 2)
+
+    x = normal(2, 3, 8, 8)
+    source = plan_of(fused(ft.grad(lambda x: loss(x, 2)), x)).source
+    (winners,) = re.findall(r"\w+, (\w+) = max_pool_with_argmax\(a, ", source)
+    assert re.search(rf"pool_scatter\(\w+, {winners}, ", source)
+    assert "max_pool(" not in source
+    assert "max_pool_argmax(" not in source
+    # Other windows are others' maxima.
+    source = plan_of(fused(ft.grad(lambda x: loss(x, 4)), x)).source
+    assert len({*re.findall(r"(\w+, \w+) = max_pool_with_argmax\(a, ", source)}) == 2
+    assert "max_pool_argmax" not in plan_of(fused(lambda x: nn.max_pool(x, 2) * 2, x)).source
+
+
 class Elsewhere:
     """A constant on a GPU, which NumPy must not read."""
 

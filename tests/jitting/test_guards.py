@@ -332,18 +332,51 @@ def test_buffers_on_devices_are_known_again(monkeypatch):
     for _ in range(4):
         assert f(xs).tolist() == [1.0] * 4
     text = guard_source(f._last.guard)
-    known = f._last.guard.__globals__["seen"]
-    assert [known() for known in known] == [x._data for x in xs]
+    seen_last = f._last.guard.__globals__["seen"]
+    (known,) = seen_last
+    assert [of() for of in known.references] == [x._data for x in xs]
+    assert f(xs).tolist() == [1.0] * 4
+    assert seen_last[0] is known
     # Others of the same kind are compared, and take their places.
     ys = [np.full(4, 2.0), xs[1]]
     assert f(ys).tolist() == [3.0] * 4
-    assert known[0]() is ys[0]._data
+    assert seen_last[0] is not known
+    assert seen_last[0].references[0]() is ys[0]._data
     del ys
-    assert known[0]() is None
+    assert seen_last[0].references[0]() is None
     assert f(xs).tolist() == [1.0] * 4
     # Others of another kind are not taken for them.
     assert f([x.astype("f4") for x in xs]).dtype == "float32"
     assert f([np.ones(3), np.ones(3)]).shape == (3,)
     assert f([1.0, 2.0]).tolist() == 3.0
     assert len(seen) == 4
-    assert "map(is_, there, map(call, seen))" in text
+    assert "map(is_, there, map(call, known.references))" in text
+
+
+def test_plans_are_told_which_buffers_are_those_of_the_last_call(monkeypatch):
+    from functensor.backends.known_buffers import KnownBuffers
+    from functensor.jitting import guard
+
+    monkeypatch.setattr(guard, "DEVICE_TYPES", {numpy.ndarray: None})
+    f, _ = counted(lambda xs, n: [x * n for x in xs])
+    xs = arrays(3)
+    for _ in range(3):
+        f(xs, 2.0)
+    given = []
+    compiled = f._last.compiled
+    run = compiled.run
+
+    def noted(buffers):
+        given.append(buffers)
+        return run(buffers)
+
+    monkeypatch.setattr(compiled, "run", noted)
+    ys = arrays(3)
+    for leaves in (xs, xs, ys, ys, xs):
+        assert [x.tolist() for x in f(leaves, 3.0)] == [(x * 3).tolist() for x in leaves]
+    assert {type(x) for x in given} == {KnownBuffers}
+    for buffers, leaves in zip(given, (xs, xs, ys, ys, xs), strict=True):
+        assert all(x is y._data for x, y in zip(buffers, leaves, strict=False))
+    first, again, others, others_again, back = [x.known for x in given]
+    assert first is again is not others
+    assert others is others_again is not back

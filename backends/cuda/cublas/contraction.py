@@ -23,10 +23,11 @@ from ...arrays.einsum import Contract, compute
 from ...config import config
 from ...dtypes import result_type
 from ..capturing import captured_here
+from ..strides import strides_without_gaps
 from .matmul_calls import ProductAxis, ProductCalls, product_calls
 from .padding import Matrix, copy_columns, padded_product
 
-__all__ = ["CONTRACTION_FUNCTIONS"]
+__all__ = ["CONTRACTION_FUNCTIONS", "matmul_of_padded"]
 
 # cuBLAS's numbers for the dtypes of elements and of sums.
 R_16F, R_16BF, R_32F, R_64F, C_32F, C_64F = 2, 14, 0, 1, 4, 5
@@ -94,8 +95,23 @@ def cublas_on(handle: int) -> ModuleType:
     return PREPARED[handle]
 
 
-def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType) -> ndarray:
-    """Returns the product of two arrays of one dtype, by its calls."""
+def run_product(
+    product: ProductCalls,
+    x: ndarray,
+    y: ndarray,
+    kind: CublasType,
+    zeros: tuple[bool, bool] = (False, False),
+    spread: bool = False,
+) -> ndarray:
+    """Returns the product of two arrays of one dtype, by its calls.
+
+    Args:
+        product: the calls.
+        x, y: the arrays.
+        kind: their dtype.
+        zeros: for both whether zeros lie between their rows.
+        spread: whether rows of the result may lie further apart than they are long.
+    """
     x_order, y_order, calls, shape, axes = product
     _, x_first, (t_first, t_second), (m, n, k), lead, strides, each = calls
     if x_order is not None:
@@ -111,8 +127,11 @@ def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType)
         if by in BY_MATRIX_UNITS or kind.itemsize == 2:
             p, q = ((k, m) if t_first else (m, k)), ((n, k) if t_second else (k, n))
             whole = Matrix(made, m, n, lead[2])
-            matrices = Matrix(first, *p, lead[0]), Matrix(second, *q, lead[1]), whole
-            aligned = padded_product(*matrices, (t_first, t_second))
+            # Copies have no zeros between rows.
+            known = zeros[0] and x_order is None, zeros[1] and y_order is None
+            of_first, of_second = known if x_first else known[::-1]
+            factors = Matrix(first, *p, lead[0], of_first), Matrix(second, *q, lead[1], of_second)
+            aligned = padded_product(*factors, whole, (t_first, t_second))
             if aligned is not None:
                 (u, v, w), (rows, columns, summed) = aligned[:3], aligned.sizes
                 cublas.gemmEx(
@@ -120,7 +139,12 @@ def run_product(product: ProductCalls, x: ndarray, y: ndarray, kind: CublasType)
                     u.array.data.ptr, dtype, u.leading, v.array.data.ptr, dtype, v.leading,
                     kind.zero, w.array.data.ptr, dtype, w.leading, by, ANY_ALGORITHM,
                 )  # fmt: skip
-                copy_columns(w, whole)
+                if spread and axes is None and m == shape[-1]:
+                    steps = strides_without_gaps((*shape[:-1], w.leading))
+                    strides_of_rows = [step * kind.itemsize for step in steps]
+                    return ndarray(shape, x.dtype, w.array.data, strides_of_rows)
+                if w.array is not out:
+                    copy_columns(w, whole)
                 return out if axes is None else out.transpose(axes)
         cublas.gemmEx(
             handle, t_first, t_second, m, n, k, kind.one, a, dtype, lead[0], b, dtype, lead[1],
@@ -222,6 +246,24 @@ def matmul(x: ndarray, y: ndarray) -> ndarray:
     size = kind.itemsize
     calls = calls_of_matmul(x.shape, x.strides, y.shape, y.strides, size)
     return run_product(calls, x, y, kind) if calls is not None else matmul_by_cupy(x, y)
+
+
+def matmul_of_padded(
+    x: ndarray, y: ndarray, zeros: tuple[bool, bool] = (False, False), spread: bool = False
+) -> ndarray:
+    """Returns ``x @ y``, of arrays that a plan has padded, or for one that may be.
+
+    Args:
+        x, y: the arrays.
+        zeros: for both whether zeros lie between their rows; not those of transposed copies.
+        spread: whether rows of the result may lie further apart than they are long.
+    """
+    there = type(x) is ndarray and type(y) is ndarray and x.dtype == y.dtype
+    kind = cublas_type_of(x.dtype) if there else None
+    if kind is None:
+        return matmul(x, y)
+    calls = calls_of_matmul(x.shape, x.strides, y.shape, y.strides, x.itemsize)
+    return matmul(x, y) if calls is None else run_product(calls, x, y, kind, zeros, spread)
 
 
 def matmul_by_cupy(x: ndarray, y: ndarray) -> ndarray:

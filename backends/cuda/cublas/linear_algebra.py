@@ -21,6 +21,13 @@ from ...arrays import linalg
 from ...optional_modules import scipy_module
 from ..launch import SMALL_BLOCK_THREADS, Kernel
 from ..unsupported import absent
+from .kept_factors import (
+    are_known,
+    det_of_factors,
+    kept_factors,
+    slogdet_of_factors,
+    solved_by_factors,
+)
 
 __all__ = ["LINEAR_ALGEBRA_FUNCTIONS"]
 
@@ -75,10 +82,35 @@ def finite_or_nan(found: ndarray) -> ndarray:
 def solve_by_factors(
     factors: ndarray, a: ndarray, b: ndarray, *, strict: bool, transposed: bool
 ) -> ndarray:
-    """Returns x with ``a @ x = b``; factors are not kept here, and the matrix is factorised."""
+    """Returns x with ``a @ x = b``, by factors where they are known."""
     stack = stack_shape(factors, a, b)
-    found = solve(cupy.swapaxes(a, -1, -2) if transposed else a, b)
+    if b.size and a.dtype == b.dtype and are_known(factors):
+        function = partial(solved_by_factors, transposed=transposed)
+        if prod(factors.shape[:-2]) == 1 and prod(stack) > 1:
+            rows = factors.reshape(factors.shape[-2:])
+            found = one_system(function, rows, broadcast_stack(b, stack, b.dtype))
+        else:
+            rows = broadcast_stack(factors, stack, b.dtype)
+            found = function(rows, broadcast_stack(b, stack, b.dtype))
+    else:
+        found = solve(cupy.swapaxes(a, -1, -2) if transposed else a, b)
     return broadcast_stack(found if strict else finite_or_nan(found), stack, found.dtype)
+
+
+def slogdet_by_factors(factors: ndarray, a: ndarray) -> ndarray:
+    """Returns the signs of determinants and the logarithms of their sizes, packed."""
+    if a.size and are_known(factors):
+        found = slogdet_of_factors(factors)
+    else:
+        sign, logarithm = cupy.linalg.slogdet(a)
+        found = cupy.stack([sign, logarithm.astype(sign.dtype)], axis=-1)
+    return cupy.broadcast_to(found, (*stack_shape(factors, a), 2))
+
+
+def det_by_factors(factors: ndarray, a: ndarray) -> ndarray:
+    """Returns determinants."""
+    found = det_of_factors(factors) if a.size and are_known(factors) else cupy.linalg.det(a)
+    return cupy.broadcast_to(found, stack_shape(factors, a))
 
 
 def inv(a: ndarray, *, strict: bool) -> ndarray:
@@ -245,21 +277,30 @@ def cofactors(a: ndarray, *directions: ndarray) -> ndarray:
     return linalg.cofactors_by_singular_values(cupy, a, *directions)
 
 
+def cofactors_by_factors(factors: ndarray, a: ndarray) -> ndarray:
+    """Returns the matrices of cofactors, for which nothing is divided by: by singular values."""
+    return cupy.broadcast_to(cofactors(a), (*stack_shape(factors, a), *a.shape[-2:]))
+
+
 SCHUR = "cuSOLVER has no Schur decomposition"
 
 LINEAR_ALGEBRA_FUNCTIONS: dict[str, Callable[..., ndarray]] = {
     "banded_solve": banded_solve,
     "cholesky": cholesky,
     "cofactors": cofactors,
+    "cofactors_by_factors": cofactors_by_factors,
+    "det_by_factors": det_by_factors,
     "eig": eig,
     "eigh": eigh,
     "expm": expm,
     "inv": inv,
+    "kept_factors": kept_factors,
     "logm": absent("logm", SCHUR),
     "lu": lu,
     "pinv": pinv,
     "pivots_to_permutation": pivots_to_permutation,
     "qr": qr,
+    "slogdet_by_factors": slogdet_by_factors,
     "solve": solve,
     "solve_by_factors": solve_by_factors,
     "solve_sylvester": absent("solve_sylvester", SCHUR),

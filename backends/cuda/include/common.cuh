@@ -10,7 +10,8 @@ template <> struct accumulator<half_t> { typedef float type; };
 template <> struct accumulator<bfloat16_t> { typedef float type; };
 template <typename T> using accumulator_t = typename accumulator<T>::type;
 
-#define INFINITY_OF(T) (T(1) / T(0))
+// A quotient of constants would be computed wherever it stands, by a call.
+#define INFINITY_OF(T) (T(__int_as_float(0x7f800000)))
 
 // N elements that are loaded and stored by one instruction.
 template <typename T, int N> struct alignas(sizeof(T) * N) pack {

@@ -12,8 +12,21 @@ struct smaller {
 template <typename T> __device__ __forceinline__ T larger_of(T a, T b) { return larger()(a, b); }
 template <typename T> __device__ __forceinline__ T smaller_of(T a, T b) { return smaller()(a, b); }
 
-template <typename T> __device__ __forceinline__ T infinity() { return T(1) / T(0); }
-template <typename T> __device__ __forceinline__ T not_a_number() { return T(0) / T(0); }
+// The same bits as another type of that size.
+template <typename To, typename From> __device__ __forceinline__ To same_bits(From x) {
+    static_assert(sizeof(To) == sizeof(From), "types of one size");
+    To y;
+    memcpy(&y, &x, sizeof(To));
+    return y;
+}
+
+// Quotients of constants would be computed wherever they stand, by a call.
+template <typename T> __device__ __forceinline__ T infinity() {
+    return T(same_bits<float>(0x7f800000u));
+}
+template <typename T> __device__ __forceinline__ T not_a_number() {
+    return T(same_bits<float>(0x7fc00000u));
+}
 
 // The quotient rounded down, and what it leaves. By 0 both are 0, and the lowest number by -1 wraps
 // around.
@@ -36,13 +49,6 @@ template <typename T> __device__ __forceinline__ T floor_remainder(T a, T b) {
         return a % b;
 }
 
-// The same bits as another type of that size.
-template <typename To, typename From> __device__ __forceinline__ To same_bits(From x) {
-    static_assert(sizeof(To) == sizeof(From), "types of one size");
-    To y;
-    memcpy(&y, &x, sizeof(To));
-    return y;
-}
 template <typename T> __device__ __forceinline__ unsigned short bits_of(T x) { return x.bits; }
 template <typename T> __device__ __forceinline__ T of_bits(unsigned short bits) {
     T x;

@@ -109,6 +109,21 @@ __device__ __forceinline__ void write(const row_of<T, N> &row, index_t p, const 
     }
 }
 
+// Writes a pack of elements that begins at a place of a row, which may be none where packs begin.
+template <typename T, int N, typename A>
+__device__ __forceinline__ void write_at(const row_of<T, N> &row, index_t start,
+                                         const A (&values)[N]) {
+    if constexpr (N == 1) {
+        row.data[start * row.stride] = T(values[0]);
+    } else if (row.whole(start) && (start + row.phase) % N == 0) {
+        write_whole(row.data + start, values);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (row.has(start + i)) row.data[start + i] = T(values[i]);
+    }
+}
+
 // The threads that share a row: a warp, or a block.
 struct team {
     index_t rank, width;

@@ -18,8 +18,9 @@ from cupy import ndarray
 
 from ...annotations import Axes, DType, Shape
 from ..launch import BLOCK_THREADS, C_TYPES, WIDEST_LOAD_BYTES, Kernel, is_contiguous
+from ..strides import common_stride
 
-__all__ = ["AXIS_SUM_FUNCTIONS"]
+__all__ = ["AXIS_SUM_FUNCTIONS", "sum_of_padded"]
 
 # The name of a dtype in kernels, the name and the dtype of its sums.
 SumType: TypeAlias = tuple[str, str, DType]
@@ -256,6 +257,23 @@ def sum(x: ndarray, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -
     if launches is None:
         return cupy.sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
     return launch_sums(launches, x, 1.0)
+
+
+def sum_of_padded(
+    x: ndarray, *, axis: Axes, keepdims: bool, dtype: DType | None = None
+) -> ndarray:
+    """Returns the sum over other axes than the last, of an array with zeros between its rows.
+
+    What lies between rows is added up too, so that rows are read by wide loads.
+    """
+    *outer, length = x.shape
+    step = common_stride(outer, x.strides[:-1])
+    if is_contiguous(x) or step is None:
+        return sum(x, axis=axis, keepdims=keepdims, dtype=dtype)
+    whole = ndarray((*outer, step // x.itemsize), x.dtype, x.data)
+    sums = sum(whole, axis=axis, keepdims=keepdims, dtype=dtype)[..., :length]
+    # Of several rows of sums nobody knows that they are padded.
+    return sums if is_contiguous(sums) else cupy.ascontiguousarray(sums)
 
 
 def mean(x: ndarray, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -> ndarray:

@@ -29,7 +29,7 @@ from .gathered_convolution import gathered_conv, gathered_input_grad, gathered_k
 if TYPE_CHECKING:
     from ...annotations import GeometryLike
 
-__all__ = ["CONVOLUTION_FUNCTIONS"]
+__all__ = ["CONVOLUTION_FUNCTIONS", "biased_conv"]
 
 # The memory that columns take at most, unless one window of every channel takes more.
 MOST_COLUMN_BYTES = 256 << 20
@@ -99,6 +99,27 @@ def conv(x: ndarray, w: ndarray, *, geometry: GeometryLike) -> ndarray:
     for images, windows, columns in window_columns(x, kernel, places, geometry, images_first=True):
         multiply_groups(weights, columns, outs[images, :, :, windows])
     return out
+
+
+def biased_conv(
+    x: ndarray, w: ndarray, bias: ndarray, *, geometry: GeometryLike, relu: bool
+) -> ndarray:
+    """Returns a convolution of float32 with a number added for each output.
+
+    Args:
+        x, w: the images and the kernels.
+        bias: the numbers.
+        geometry: the convolution.
+        relu: whether negative results become 0.
+    """
+    kernel = w.shape[2:]
+    places = cudnn.places_of(x.shape[2:], kernel, geometry)
+    found = gathered_conv(x, w, places, geometry, bias, relu)
+    if found is not None:
+        return found
+    out = conv(x, w, geometry=geometry)
+    out += bias.reshape(-1, *[1] * len(kernel))
+    return cupy.maximum(out, 0, out=out) if relu else out
 
 
 @by_cudnn("conv_dgrad")

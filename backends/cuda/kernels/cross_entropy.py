@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import ref
 
 import cupy
@@ -25,8 +25,18 @@ from cupy import ndarray
 from ...annotations import DType
 from ..annotations import GpuOperand
 from ..capturing import copied_once, kept_by_graph
-from ..launch import WIDEST_LOAD_BYTES, Kernel, c_type
-from ..row_layout import ROW_INSTANCES, geometry, inexact, limit, row_strides, wide, width
+from ..launch import WIDEST_LOAD_BYTES, Kernel, c_type, is_contiguous
+from ..row_layout import (
+    ROW_INSTANCES,
+    geometry,
+    inexact,
+    limit,
+    padded_length,
+    padded_rows,
+    row_strides,
+    wide,
+    width,
+)
 from ..strides import common_stride
 
 __all__ = ["AHEAD_FUNCTIONS", "CROSS_ENTROPY_FUNCTIONS", "cross_entropy_with_grad"]
@@ -38,9 +48,10 @@ LOSS_GRAD_TYPES = (
     *(f"{f}, float" for f in ROW_INSTANCES if "_t" in f),
 )
 LOSS_GRAD = Kernel("cross_entropy", "loss_grad", "ppppplllllllll", LOSS_GRAD_TYPES)
-LOSS_WITH_GRAD = Kernel("cross_entropy", "loss_with_grad", "ppppllllllld", ROW_INSTANCES)
-LOSS_AHEAD = Kernel("cross_entropy", "ahead", "pppppppllll", LOSS_PACKS)
-SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "ppppppplllll", LOSS_PACKS)
+LOSS_WITH_GRAD = Kernel("cross_entropy", "loss_with_grad", "pppplllllllld", ROW_INSTANCES)
+AHEAD_TYPES = tuple(f"{pack}, {biased}" for pack in LOSS_PACKS for biased in ("false", "true"))
+LOSS_AHEAD = Kernel("cross_entropy", "ahead", "ppppppppllllll", AHEAD_TYPES)
+SETTLE_LOSS_GRAD = Kernel("cross_entropy", "settle", "pppppppllllll", LOSS_PACKS)
 # Logits of fewer bytes are still in the GPU's cache when the derivative reads them.
 FEWEST_AHEAD_BYTES = 1 << 25
 # The threads for which a processor has registers, 64 each; bytes of a block beside the row.
@@ -129,14 +140,24 @@ def bets_of(device: int, dtype: DType, count: int, classes: int) -> ndarray:
     return cupy.asarray(np.full(2, 1 / count).astype(dtype).astype(accumulator(dtype)))
 
 
+def row_step(x: ndarray) -> int | None:
+    """Returns the elements from row to row; None where rows have gaps, or lie in no such order."""
+    if is_contiguous(x):
+        return int(x.shape[-1])
+    between = common_stride(x.shape[:-1], x.strides[:-1])
+    if between is None or between < 0 or x.strides[-1] != x.itemsize:
+        return None
+    return int(between // x.itemsize)
+
+
 def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
     """Returns blocks, threads and bytes of shared memory for rows that fit; None otherwise."""
     dtype, classes = x.dtype, x.shape[-1]
     if (
         x.size == 0
         or x.nbytes < FEWEST_AHEAD_BYTES
-        or not x.flags.c_contiguous
-        or x.data.ptr % 16
+        or row_step(x) is None
+        or x.data.ptr % WIDEST_LOAD_BYTES
         or not (dtype.char in "efd" or dtype.kind == "V")
     ):
         return None
@@ -151,11 +172,30 @@ def ahead_launch(x: ndarray) -> tuple[int, int, int] | None:
     return min(x.size // classes, resident * limit("processors", device)), threads, shared
 
 
-def launch_ahead(place: tuple[int, int, int], x: ndarray, *rest: Any) -> None:
-    """Launches the kernel that writes a derivative ahead, as `ahead_launch` says."""
+def launch_ahead(
+    place: tuple[int, int, int], x: ndarray, labels: ndarray, out: ndarray, exact: ndarray,
+    grad: ndarray, bets: ndarray, staked: ndarray, step: int, bias: ndarray | None = None,
+) -> None:
+    """Launches the kernel that writes a derivative ahead, as `ahead_launch` says.
+
+    Args:
+        place: the blocks, threads and bytes of shared memory.
+        x, labels: the logits, and their labels.
+        out, exact: memory for the losses, rounded and not.
+        grad: memory for the derivative.
+        bets, staked: what is bet on, and memory for what was for each row.
+        step: the elements from row to row of the derivative.
+        bias: what is added to each row of the logits.
+    """
     grid, block, shared = place
-    types = f"{c_type(x.dtype)}, {WIDEST_LOAD_BYTES // x.dtype.itemsize}"
-    LOSS_AHEAD(types, grid, block, x, *rest, shared=shared)
+    biased = "false" if bias is None else "true"
+    types = f"{c_type(x.dtype)}, {WIDEST_LOAD_BYTES // x.dtype.itemsize}, {biased}"
+    labels, between, kind = labelled(labels)
+    LOSS_AHEAD(
+        types, grid, block, x, labels, out, exact, grad, bets, staked,
+        0 if bias is None else bias, out.size, x.shape[-1], kind, between, row_step(x), step,
+        shared=shared,
+    )  # fmt: skip
 
 
 def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
@@ -169,24 +209,40 @@ def cross_entropy_ahead(x: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     exact = out.view() if exact_dtype == dtype else cupy.empty(out.shape, exact_dtype)
     grad, staked = cupy.empty(x.shape, dtype), cupy.empty(out.shape, exact_dtype)
     bets = bets_of(x.data.device_id, dtype, out.size, classes)
-    labels, between, kind = labelled(labels)
-    launch_ahead(
-        place, x, labels, out, exact, grad, bets, staked, out.size, classes, kind, between
-    )
+    launch_ahead(place, x, labels, out, exact, grad, bets, staked, classes)
     key = id(exact)
     watch = ref(exact, lambda _: written_ahead.pop(key, None))
     written_ahead[key] = Ahead(x, grad, staked, bets, watch)
     return out, exact
 
 
-def cross_entropy_with_grad(x: ndarray, labels: ndarray, g: float) -> tuple[ndarray, ndarray]:
-    """Returns the loss, and its derivative where the cotangent of every row is one number."""
-    place = ahead_launch(x)
-    if place is not None:
-        return written_for(x, labels, g, place)
+def cross_entropy_with_grad(
+    x: ndarray, labels: ndarray, g: float, padded: bool = False, bias: ndarray | None = None
+) -> tuple[ndarray, ndarray]:
+    """Returns the loss, and its derivative where the cotangent of every row is one number.
+
+    Args:
+        x, labels: the logits, and their labels.
+        g: the number.
+        padded: whether rows of the derivative begin at multiples of 16 bytes, with zeros between
+            them.
+        bias: what is added to each row of the logits, in their dtype.
+    """
     x = inexact(x)
-    classes = x.shape[-1]
-    out, grad = cupy.empty(x.shape[:-1], x.dtype), cupy.empty(x.shape, x.dtype)
+    classes, dtype = x.shape[-1], x.dtype
+    out = cupy.empty(x.shape[:-1], dtype)
+    grad = padded_rows(x.shape, dtype) if padded else cupy.empty(x.shape, dtype)
+    step = padded_length(classes, dtype.itemsize) if padded else classes
+    # For NaN nothing is written ahead.
+    place = ahead_launch(x) if g == g else None
+    if place is not None:
+        exact_dtype = accumulator(dtype)
+        exact, staked = cupy.empty(out.shape, exact_dtype), cupy.empty(out.shape, exact_dtype)
+        stakes = kept_by_graph(stakes_of(x.data.device_id, exact_dtype, g))
+        bias = None if bias is None else cupy.ascontiguousarray(bias)
+        launch_ahead(place, x, labels, out, exact, grad, stakes, staked, step, bias)
+        return out, grad
+    x = x if bias is None else x + bias
     if grad.size:
         x, row, stride = row_strides(x, 1)
         labels, between, kind = labelled(labels)
@@ -194,7 +250,7 @@ def cross_entropy_with_grad(x: ndarray, labels: ndarray, g: float) -> tuple[ndar
         grid, block, single = geometry(x.dtype, out.size, classes, n)
         LOSS_WITH_GRAD(
             types, grid, block, x, labels, out, grad,
-            out.size, classes, row, stride, kind, between, single, g,
+            out.size, classes, row, stride, kind, between, single, step, g,
         )  # fmt: skip
     return out, grad
 
@@ -204,22 +260,6 @@ def stakes_of(device: int, dtype: DType, g: float) -> ndarray:
     """Returns a cotangent on the device, as the kernel reads it that bets on one."""
     copied_once()
     return cupy.asarray(np.full(2, g, dtype))
-
-
-def written_for(
-    x: ndarray, labels: ndarray, g: float, place: tuple[int, int, int]
-) -> tuple[ndarray, ndarray]:
-    """Returns what `cross_entropy_with_grad` does, of large logits, which are read once."""
-    classes, dtype = x.shape[-1], x.dtype
-    out, grad = cupy.empty(x.shape[:-1], dtype), cupy.empty(x.shape, dtype)
-    exact_dtype = accumulator(dtype)
-    exact, staked = cupy.empty(out.shape, exact_dtype), cupy.empty(out.shape, exact_dtype)
-    stakes = kept_by_graph(stakes_of(x.data.device_id, exact_dtype, g))
-    labels, between, kind = labelled(labels)
-    launch_ahead(
-        place, x, labels, out, exact, grad, stakes, staked, out.size, classes, kind, between
-    )
-    return out, grad
 
 
 def cross_entropy_grad(x: ndarray, loss: ndarray, g: ndarray, labels: ndarray) -> ndarray:
@@ -259,7 +299,7 @@ def settled_grad(entry: Ahead, exact: ndarray, g: ndarray, labels: ndarray) -> n
     SETTLE_LOSS_GRAD(
         f"{c_type(dtype)}, {16 // dtype.itemsize}", grid, PROCESSOR_THREADS // 2,
         x, labels, exact, g, out, entry.bets, entry.staked,
-        exact.size, classes, g_step, kind, between,
+        exact.size, classes, g_step, kind, between, row_step(x),
     )  # fmt: skip
     return out
 

@@ -100,11 +100,13 @@ struct summed {
 
 // For results of `columns` windows, `places` in each image, the sums over channels and taps of
 // weights times what the windows meet. The numbers are the two axes of the images that are read,
-// and then what is named below. There are up to 32 taps.
+// and then what is named below. There are up to 32 taps. If there is a bias, each row's is added; with
+// `relu` negative results become 0.
 template <typename P, int ROWS, int COLUMNS>
 __global__ void __launch_bounds__(256, resident<P, ROWS, COLUMNS>::blocks)
-window_product(const float *weights, const float *x, float *out, const index_t *numbers,
-               index_t rows_, index_t depth_, index_t columns_) {
+window_product(const float *weights, const float *x, const float *bias, float *out,
+               const index_t *numbers, index_t rows_, index_t depth_, index_t columns_,
+               index_t relu) {
     const int rows = rows_, depth = depth_, columns = columns_;
     const reach down(numbers), right(numbers + 6);
     const int by_row = numbers[12], by_channel = numbers[13], by_group = numbers[14],
@@ -200,6 +202,8 @@ window_product(const float *weights, const float *x, float *out, const index_t *
                          met_by(here + channel * x_channel, down, right, window, across, tap);
             }
         }
+        if (bias) value += bias[blockIdx.z * rows + at_row];
+        if (relu) value = value > 0 || value != value ? value : 0;
         out[of_image * out_image + at_row * places + at_column - of_image * places] = value;
     });
 }

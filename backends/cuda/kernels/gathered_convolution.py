@@ -32,7 +32,7 @@ GATHERED_INSTANCES = tuple(
     for rows in (32, 64)
     for columns in (64, 128)
 )
-WINDOW_PRODUCT = Kernel("gathered_convolution", "window_product", "pppplll", GATHERED_INSTANCES)
+WINDOW_PRODUCT = Kernel("gathered_convolution", "window_product", "pppppllll", GATHERED_INSTANCES)
 KERNEL_PRODUCT = Kernel("gathered_convolution", "kernel_product", "ppppllll", GATHERED_INSTANCES)
 ADD_PARTS = Kernel("gathered_convolution", "add_parts", "ppll")
 # The rows of a product at most: with more, cuBLAS gains more than columns in memory cost.
@@ -115,6 +115,8 @@ def product_with_windows(
     kernel: Shape,
     out: ndarray,
     groups: int,
+    bias: ndarray | None = None,
+    relu: bool = False,
 ) -> None:
     """Writes for each window the sums over channels and taps of weights times what it meets.
 
@@ -126,6 +128,8 @@ def product_with_windows(
         kernel: the lengths of the kernel.
         out: the results (images, groups x rows, *windows), contiguous.
         groups: the number of groups.
+        bias: what is added to results, a number for each of all rows; contiguous.
+        relu: whether negative results become 0.
     """
     taps, channels, rows = prod(kernel), x.shape[1] // groups, out.shape[1] // groups
     places = prod(out.shape[2:])
@@ -139,15 +143,27 @@ def product_with_windows(
     types, down, along = instance(rows, columns)
     grid = -(-columns // along), -(-rows // down), groups
     WINDOW_PRODUCT(
-        types, grid, BLOCK_THREADS, weights, x, out, table(numbers, x.data.device_id),
-        rows, channels * taps, columns,
+        types, grid, BLOCK_THREADS, weights, x, 0 if bias is None else bias, out,
+        table(numbers, x.data.device_id), rows, channels * taps, columns, int(relu),
     )  # fmt: skip
 
 
 def gathered_conv(
-    x: ndarray, w: ndarray, places: Shape, geometry: GeometryLike
+    x: ndarray,
+    w: ndarray,
+    places: Shape,
+    geometry: GeometryLike,
+    bias: ndarray | None = None,
+    relu: bool = False,
 ) -> ndarray | None:
-    """Returns a convolution; None where own kernels do not compute it."""
+    """Returns a convolution; None where own kernels do not compute it.
+
+    Args:
+        x, w: the images and the kernels.
+        places: the lengths of the result along spatial axes.
+        geometry: the convolution.
+        bias, relu: as in `product_with_windows`.
+    """
     groups = geometry.groups
     kernel, rows = w.shape[2:], w.shape[0] // groups
     out = cupy.empty((x.shape[0], w.shape[0], *places), x.dtype)
@@ -156,7 +172,9 @@ def gathered_conv(
     taps = prod(kernel)
     steps = w.shape[1] * taps, taps, rows * w.shape[1] * taps
     w = cupy.ascontiguousarray(w)
-    product_with_windows(w, steps, x, reaches(x, kernel, geometry), kernel, out, groups)
+    axes = reaches(x, kernel, geometry)
+    bias = None if bias is None else cupy.ascontiguousarray(bias)
+    product_with_windows(w, steps, x, axes, kernel, out, groups, bias, relu)
     return out
 
 

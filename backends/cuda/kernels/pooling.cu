@@ -255,6 +255,32 @@ template <typename T, typename I, int K, int V> __global__ void max_pool_argmax(
     }
 }
 
+// Both of these at once.
+template <typename T, typename I, int K, int V> __global__ void max_pool_with_argmax(
+    void *out_, void *winners_, const void *x_, pools p
+) {
+    typedef accumulator_t<T> A;
+    windows_of w(p);
+    thread_of<V> t(w.count, p.channels, p.width);
+    if (!t.inside) return;
+    reach r(w, t);
+    const T *__restrict__ x = static_cast<const T *>(x_) + t.channel * p.x.channel + r.start(p.x);
+    T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
+    I *__restrict__ winners = static_cast<I *>(winners_) + t.start(p.out);
+#pragma unroll 4
+    for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
+        const T *from = x + plane * p.x.plane;
+        pack<A, V> best = filled<V>(lowest<A>::value());
+        pack<int, V> winner = {};
+        r.template each<K, V>(from, w, p.x, lowest<A>::value(), [&](int c, A value, int number) {
+            winner[c] = value > best[c] ? number : winner[c];
+            best[c] = larger()(best[c], value);
+        });
+        store(out + plane * p.out.plane, best);
+        store(winners + plane * p.out.plane, winner);
+    }
+}
+
 template <int BYTES, typename I> __global__ void pool_take(
     void *out_, const void *x_, const void *winner_, pools p
 ) {

@@ -21,7 +21,7 @@ from ..strides import strides_without_gaps
 if TYPE_CHECKING:
     from ...annotations import WindowsLike
 
-__all__ = ["POOLING_FUNCTIONS"]
+__all__ = ["POOLING_FUNCTIONS", "max_pool_with_argmax"]
 
 MOST_SPATIAL_AXES = 3
 # So many blocks fill the largest GPUs; every thread then has several planes. A thread with windows
@@ -63,6 +63,7 @@ POOLING_KERNELS = {
         ("avg_pool", "ppt", AVG_POOL_TYPES), ("avg_pool_grad", "ppt", AVG_POOL_GRAD_TYPES),
     )
 }  # fmt: skip
+MAX_POOL_WITH_ARGMAX = Kernel("pooling", "max_pool_with_argmax", "pppt", ARGMAX_TYPES)
 
 
 def max_pool(x: ndarray, *, windows: WindowsLike) -> ndarray:
@@ -73,6 +74,22 @@ def max_pool(x: ndarray, *, windows: WindowsLike) -> ndarray:
 def max_pool_argmax(x: ndarray, *, windows: WindowsLike) -> ndarray:
     """Returns the number of the first place in every window that has the maximum."""
     return pooled("max_pool_argmax", windows, None, starts_at_pack(x), x)
+
+
+def max_pool_with_argmax(x: ndarray, *, windows: WindowsLike) -> tuple[ndarray, ndarray]:
+    """Returns what `max_pool` and `max_pool_argmax` do, and reads the array once."""
+    launch = pooling_launch(
+        "max_pool_argmax", windows, None, starts_at_pack(x), True, x.shape, x.dtype, x.strides,
+        None, (),
+    )  # fmt: skip
+    out, winners = ndarray(launch.shape, x.dtype), ndarray(launch.shape, launch.dtype)
+    if launch.table is not None:
+        MAX_POOL_WITH_ARGMAX(
+            launch.types, launch.grid, launch.block, out, winners, x, launch.table
+        )
+    if launch.order is None:
+        return out, winners
+    return out.transpose(launch.order), winners.transpose(launch.order)
 
 
 def pool_take(x: ndarray, winner: ndarray, *, windows: WindowsLike) -> ndarray:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import cupy
 import numpy as np
 from cupy import ndarray
 
 from ...config import config
+from ...known_buffers import Known, KnownBuffers
 from ...logs import log_debug
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
@@ -25,9 +26,7 @@ from ..launch import is_contiguous
 from .first_node import KERNEL_NODE, FirstNode, driver, kind_of_node, told
 from .graph_by_priority import GraphByPriority
 from .leaf_kernels import WORD_BYTES
-
-if TYPE_CHECKING:
-    from .plan import GpuPlan
+from .plan import GpuPlan, items_of
 
 __all__ = ["GraphedPlan"]
 
@@ -127,11 +126,19 @@ class RecordedGraph:
         self.copied = copied
         self.outputs = outputs
         self.kept = kept
+        # The places of results that are copied out, with what they are copied from.
+        self.copied_out = [
+            (place, own, own.shape, own.dtype)
+            for place, own in enumerate(outputs)
+            if own is not None
+        ]
         # The places of what is read where it is: of all, and of what lies in order.
         self._read = [i for i, address in enumerate(addresses) if address is not None]
         self._there = [address for address in addresses if address is not None]
         self._ordered = [i for i in self._read if strides[i] is None]
         self._strided = [(i, strides[i]) for i in self._read if strides[i] is not None]
+        # What stands for inputs that were found to be there.
+        self._known: Known | None = None
 
     def launch(self, stream: Any) -> None:
         """Queues the graph."""
@@ -141,13 +148,23 @@ class RecordedGraph:
         for _, behind in self.launched:
             behind()
 
-    def fits(self, arrays: Sequence[ndarray]) -> bool:
-        """Says whether inputs are where the graph reads them, in the order that it expects."""
-        return (
+    def fits(self, arrays: Sequence[ndarray], known: Known | None = None) -> bool:
+        """Says whether inputs are where the graph reads them, in the order that it expects.
+
+        Args:
+            arrays: the inputs.
+            known: stands for them; None where nothing does.
+        """
+        if known is not None and known is self._known:
+            return True
+        found = (
             [arrays[i].data.ptr for i in self._read] == self._there
             and all([is_contiguous(arrays[i]) for i in self._ordered])  # noqa: C419 - it is faster
-            and all(arrays[i].strides == known for i, known in self._strided)
+            and all(arrays[i].strides == strides for i, strides in self._strided)
         )
+        if found:
+            self._known = known
+        return found
 
 
 class OnStream:
@@ -188,13 +205,27 @@ class OnStream:
         self._taken = {
             order.index(k): self._places[i] for k, i in text.taken.items() if i in self._places
         }
+        self._sources = [self._taken.get(place, -1) for place in range(len(order))]
 
-    def run(self, arrays: list[ndarray], numbers: Sequence[Any], stream: Any) -> list[ndarray]:
-        """Queues the work of a call, and returns the results."""
+    def run(
+        self,
+        arrays: list[ndarray],
+        numbers: Sequence[Any],
+        stream: Any,
+        known: Known | None = None,
+    ) -> list[ndarray]:
+        """Queues the work of a call, and returns the results.
+
+        Args:
+            arrays: the inputs.
+            numbers: the numbers of the host.
+            stream: the stream.
+            known: as in `RecordedGraph.fits`.
+        """
         recording = self._recording
         one_by_one = self._collective and config.check_collectives
         if recording is not None and not one_by_one:
-            if recording.fits(arrays):
+            if recording.fits(arrays, known):
                 return self._launched(recording, arrays, numbers, stream)
             self._note_moving(recording, arrays)
             self._recording = None
@@ -238,15 +269,12 @@ class OnStream:
     ) -> list[ndarray]:
         if recording.copied:
             copy_arrays([(ordered_array(arrays[i]), own) for i, own in recording.copied.items()])
-        outs: list[ndarray] = []
+        # Those behind the inputs are made below.
+        outs: list[Any] = [arrays[i] if i >= 0 else None for i in self._sources]
         pairs = []
-        for place, own in enumerate(recording.outputs):
-            if own is None:
-                outs.append(arrays[self._taken[place]])
-            else:
-                fresh = ndarray(own.shape, own.dtype)
-                pairs.append((own, fresh))
-                outs.append(fresh)
+        for place, own, shape, dtype in recording.copied_out:
+            outs[place] = fresh = ndarray(shape, dtype)
+            pairs.append((own, fresh))
         if recording.first is not None:
             recording.first.set(numbers, [fresh.data.ptr for _, fresh in pairs])
             recording.launch(stream)
@@ -394,6 +422,7 @@ class GraphedPlan:
 
     def __init__(self, plan: GpuPlan) -> None:
         self.plan = plan
+        self._inputs = items_of(plan.text.inputs)
         self._on_streams: dict[StreamKey, OnStream] = {}
         self._lock = threading.Lock()
 
@@ -419,17 +448,20 @@ class GraphedPlan:
             if found is None and len(self._on_streams) < MOST_STREAMS:
                 with self._lock:
                     found = self._on_streams.setdefault(key, OnStream(self.plan, stream))
-            arrays = [buffers[i] for i in text.inputs]
+            arrays = [*self._inputs(buffers)]
+            known = buffers.known if type(buffers) is KnownBuffers else None
             if found is None:
-                outs = iter(self.plan.queue(*arrays, *map(cupy.asarray, self._typed(numbers))))
+                outs = self.plan.queue(*arrays, *map(cupy.asarray, self._typed(numbers)))
             else:
                 with found.lane.lock:
-                    outs = iter(found.run(arrays, numbers, stream))
+                    outs = found.run(arrays, numbers, stream, known)
         except Exception as error:
             self.plan.explain(error)
             raise
-        hosts = iter(of_host)
-        return [next(outs) if there else next(hosts) for there in text.outputs]
+        if not of_host:
+            return outs
+        places, hosts = iter(outs), iter(of_host)
+        return [next(places) if there else next(hosts) for there in text.outputs]
 
     def _typed(self, numbers: Sequence[Any]) -> list[Any]:
         """Returns numbers of the host in the dtypes that kernels read."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ...generated_file import GeneratedFile
+from ...known_buffers import KnownBuffers
 from ...restoring import silently
 from ..launch import is_contiguous
 from .plain_numbers import PLAIN_NAME
@@ -17,7 +19,14 @@ from .region_run import load_all
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import ProgramLike
 
-__all__ = ["GpuPlan"]
+__all__ = ["GpuPlan", "items_of"]
+
+
+def items_of(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Returns a function that takes the items at some places of a sequence."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda items: [items[i] for i in places]
 
 
 class GpuPlan:
@@ -53,7 +62,10 @@ class GpuPlan:
         module = compile(source.code(), self._file.name, "exec")
         codes = {c.co_name: c for c in module.co_consts if isinstance(c, CodeType)}
         code = codes["queue"]
-        defaults = (None,) * len(self.text.taken)
+        defaults = (None,) * (len(self.text.taken) + 1)
+        self._given_away = items_of([*self.text.taken.values()])
+        # The buffers whose order is known.
+        self._ordered: Any = None
         self.queue: Callable[..., list[Any]] = FunctionType(code, source.scope, "queue", defaults)
         self._plain: Callable[[Sequence[Any]], tuple[list[Any], list[Any]]] | None = None
         if self.text.is_plain:
@@ -83,10 +95,14 @@ class GpuPlan:
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Queues the program on the current stream, and returns the buffers of its results."""
         try:
-            given = [buffers[i] for i in self.text.taken.values()]
-            # Results are written in order.
-            memory = [x if is_contiguous(x) else None for x in given]
-            return silently(self.queue, [*buffers, *memory])
+            known = buffers.known if type(buffers) is KnownBuffers else None
+            memory = self._given_away(buffers)
+            if known is None or known is not self._ordered:
+                # Results are written in order.
+                ordered = all(map(is_contiguous, memory))
+                memory = memory if ordered else [x if is_contiguous(x) else None for x in memory]
+                self._ordered = known if ordered else None
+            return silently(self.queue, [*buffers, *memory, known])
         except Exception as error:
             self.explain(error)
             raise

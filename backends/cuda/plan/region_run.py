@@ -20,7 +20,7 @@ from .region_source import RegionSource
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...annotations import DType
+    from ...annotations import DType, Shape
     from ...cpu.plan.annotations import EquationLike, Operand, RegionLike
 
 __all__ = ["GpuRegion", "GroupRun", "load_all", "region_source", "whole_text"]
@@ -109,13 +109,19 @@ class GpuRegion:
         region: the region.
         given: its operands in the program.
         apart: whether numbers that the host computes are given as arrays on the GPU.
+        lying: for each operand its strides, in elements; None where elements are in order.
 
     Raises:
         NotNative: kernels do not compute it.
     """
 
     def __init__(
-        self, name: str, region: RegionLike, given: Sequence[Operand], apart: bool = False
+        self,
+        name: str,
+        region: RegionLike,
+        given: Sequence[Operand],
+        apart: bool = False,
+        lying: Sequence[Shape | None] | None = None,
     ) -> None:
         self.__name__ = self.name = name
         self._region = region
@@ -123,7 +129,8 @@ class GpuRegion:
         self._on_host = given_by_value(given, apart)
         self._held = dtypes_of_numbers(region)
         self._outputs = [(x.type.shape, x.type.dtype) for x in region.program.outputs]
-        self.source = region_source(name, region, given, self._on_host)
+        self._lying = (None,) * len(given) if lying is None else (*lying,)
+        self.source = self._source(self._lying)
         self._forms: dict[Any, KernelForm] = {}
 
     def writes_apart(self, part: Any, x: Any) -> bool:
@@ -140,11 +147,15 @@ class GpuRegion:
 
     def take(self, module: Any) -> None:
         """Takes its kernels from a compiled module."""
-        self._forms[self._in_order] = self._form(self.source, module)
+        self._forms[self._lying, True] = self._form(self.source, module)
 
-    @property
-    def _in_order(self) -> Any:
-        return (None,) * len(self._given), True
+    def _source(self, orders: Sequence[Shape | None], aligned: bool = True) -> RegionSource:
+        """Returns the kernels for operands that lie in some orders."""
+        lying = None
+        if any(orders):
+            shapes = [x.type.shape for x in self._region.program.inputs]
+            lying = [order or c_strides(n) for order, n in zip(orders, shapes, strict=True)]
+        return region_source(self.name, self._region, self._given, self._on_host, lying, aligned)
 
     def _form(self, source: RegionSource, module: Any) -> KernelForm:
         inputs, outputs = len(self._given), len(self._outputs)
@@ -218,12 +229,8 @@ class GpuRegion:
         key = (*orders,), aligned
         found = self._forms.get(key)
         if found is None:
-            shapes = [x.type.shape for x in self._region.program.inputs]
-            lying = [order or c_strides(n) for order, n in zip(orders, shapes, strict=True)]
             try:
-                source = region_source(
-                    self.name, self._region, self._given, self._on_host, lying, aligned
-                )
+                source = self._source(orders, aligned)
             except NotNative:
                 if not any(orders):
                     raise

@@ -1,0 +1,35 @@
+"""Buffers that a call has in common with the one before it, so that neither is looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["Known", "KnownBuffers"]
+
+
+class Known:
+    """Stands for the buffers of GPUs among a call's; calls of the same one have the same buffers.
+
+    Attributes:
+        references: calls that return the buffers, or None once they are gone.
+        owned: whether those that are given away were found to have memory of their own.
+    """
+
+    __slots__ = ("owned", "references")
+
+    def __init__(self, references: Sequence[Callable[[], Any]]) -> None:
+        self.references = references
+        self.owned = False
+
+
+class KnownBuffers(list[Any]):
+    """A call's buffers.
+
+    Attributes:
+        known: stands for those on GPUs; None where another one was put in its place.
+    """
+
+    __slots__ = ("known",)
+
+    known: Known | None

@@ -103,8 +103,7 @@ def _compute_complex_of_parts(xp: ArrayModule, x: Buffer, y: Buffer) -> Buffer:
     dtype: Any = xp.result_type(x, y)
     if dtype.kind == "c":
         raise TypeError("complex_of_parts takes real parts and imaginary parts, which are real")
-    x, y = xp.broadcast_arrays(x, y)
-    out = xp.empty(x.shape, complex_of(dtype))
+    out = xp.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), complex_of(dtype))
     out.real, out.imag = x, y
     return out[()]
 

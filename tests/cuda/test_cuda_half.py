@@ -24,7 +24,7 @@ def numbers(shape, dtype, low=0.5, high=1.5, seed=0):
 
 
 def wide(x):
-    return np.asarray(ft.to_device(x, "cpu")).astype(np.float64)
+    return np.asarray(ft.to_device(x, "cpu")).astype("D" if x.dtype.kind == "c" else "d")
 
 
 def assert_like(got, wanted, units=1.0, atol=0.0):

@@ -187,7 +187,7 @@ def test_an_error_in_the_middle_leaves_the_next_call_right():
     f.compile(copied(leaves))
     same(f(copied(leaves)), wanted)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LeafRun, "arguments", lambda *given: 1 / 0)
+        patch.setattr(LeafRun, "passed", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             f(copied(leaves))
     for _ in range(3):

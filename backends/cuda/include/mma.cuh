@@ -1,10 +1,10 @@
 // Products of small matrices by a warp, on the units for matrices where the GPU has them.
 //
 // One step multiplies 16 rows of A with 8 columns of B and adds to 16 x 8 sums. Words of 32 bits
-// hold a float or two numbers of 16 bits. With lane = 4 g + t, a lane has of A the words 2 t' of
-// rows g and g + 8 (a[0], a[1]) and their words 2 t' + 1 (a[2], a[3]); of B it has the same two
-// words of column g; which words of a row these are does not matter as long as A and B agree. Of
-// the sums it has columns 2 t and 2 t + 1 of rows g and g + 8.
+// hold a float or two numbers of 16 bits. With lane = 4 g + t, a lane has of A a word of rows g and
+// g + 8 (a[0], a[1]) and another one of each (a[2], a[3]); of B it has the same two words of column
+// g; which words of a row these are does not matter as long as A and B agree. Of the sums it has
+// columns 2 t and 2 t + 1 of rows g and g + 8.
 #pragma once
 #include "common.cuh"
 
@@ -46,6 +46,44 @@ template <int LEFT> __device__ __forceinline__ void wait_for_copies() {
 #endif
 }
 
+// Reads four matrices of 8 rows of 16 bytes each. Lane 8 m + r tells where row r of matrix m lies;
+// of each, lane 4 g + t gets word t of row g. Transposed, it gets numbers 2 t and 2 t + 1 of column
+// g, which are numbers of 16 bits.
+template <bool TRANSPOSED>
+__device__ __forceinline__ void read_matrices(word_t (&words)[4], const word_t *row) {
+#if __CUDA_ARCH__ >= 750
+    unsigned int address = static_cast<unsigned int>(__cvta_generic_to_shared(row));
+    if constexpr (TRANSPOSED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(address)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(address)
+                     : "memory");
+#else
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    unsigned long long place = reinterpret_cast<unsigned long long>(row);
+#pragma unroll
+    for (int m = 0; m < 4; m++) {
+        auto of = [&](int r) {
+            return reinterpret_cast<const word_t *>(__shfl_sync(0xffffffffu, place, 8 * m + r));
+        };
+        if constexpr (TRANSPOSED) {
+            auto number = [&](int r) {
+                const word_t *from = of(r);
+                return reinterpret_cast<const unsigned short *>(from)[g];
+            };
+            word_t low = number(2 * t);
+            words[m] = low | word_t(number(2 * t + 1)) << 16;
+        } else
+            words[m] = of(g)[t];
+    }
+#endif
+}
+
 // Multiplies on older GPUs, slowly; a function of its own, since it is long and called often.
 template <typename P>
 __device__ __noinline__ void multiply_by_shuffles(float *c, const word_t *a, word_t b0, word_t b1) {
@@ -65,11 +103,12 @@ __device__ __noinline__ void multiply_by_shuffles(float *c, const word_t *a, wor
 }
 
 // The types as which numbers are multiplied. `ready` makes words of operands of those in memory,
-// `packed` of sums.
+// which are others where they are ROUNDED, `packed` of sums.
 //
 // Rounded to 10 bits of mantissa.
 struct tf32_t {
     typedef float element;
+    static constexpr bool ROUNDED = true;
     static __device__ __forceinline__ word_t rounded(float value) {
 #if __CUDA_ARCH__ >= 800
         word_t word;
@@ -101,6 +140,7 @@ struct tf32_t {
 // All 23 bits: what rounding leaves is multiplied as well, but for the product of two rests.
 struct full_t {
     typedef float element;
+    static constexpr bool ROUNDED = false;
     static __device__ __forceinline__ word_t ready(word_t word) { return word; }
     static __device__ __forceinline__ word_t packed(float value) { return word_of(value); }
     static __device__ __forceinline__ void multiply(float *c, const word_t *a, word_t b0,
@@ -134,6 +174,7 @@ template <> struct in_parts<full_t> { static const bool value = true; };
 // Two numbers of 16 bits to a word.
 template <typename T> struct pair_t {
     typedef T element;
+    static constexpr bool ROUNDED = false;
     static __device__ __forceinline__ word_t ready(word_t word) { return word; }
     static __device__ __forceinline__ word_t packed(float low, float high) {
 #if __CUDA_ARCH__ >= 800

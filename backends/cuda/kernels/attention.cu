@@ -35,29 +35,26 @@ __global__ void __launch_bounds__(THREADS, 2)
 
     tiles::template load<OWN>(memory, q, shape.q[2], first, shape.queries, width, wide);
     end_copies();
-    pack<word_t, 4> own[tiles::SEGMENTS][2][2];
+    const word_t *own_place = tiles::place(memory + 16 * warp * tiles::ROW);
+    word_t own[tiles::STEPS][4];
+    wait_for_copies<0>();
+    tiles::template settle<OWN>(memory);
+    __syncthreads();
     if constexpr (HELD) {
-        wait_for_copies<0>();
-        __syncthreads();
 #pragma unroll
-        for (int s = 0; s < tiles::SEGMENTS; s++)
-#pragma unroll
-            for (int c = 0; c < 2; c++)
-#pragma unroll
-                for (int half = 0; half < 2; half++)
-                    own[s][c][half] = tiles::part(memory, 16 * warp + g + 8 * half, s, c);
+        for (int s = 0; s < tiles::STEPS; s++) read_matrices<false>(own[s], own_place + 8 * s);
         __syncthreads();
     }
 
+    index_t keys = shape.keys, k_step = shape.k[2], v_step = shape.v[2];
     float sums[tiles::SUMS][4] = {};
     float top[2] = {-INFINITY_OF(float), -INFINITY_OF(float)}, total[2] = {0, 0};
-    index_t last = shape.keys;
-    if (shape.causal && first + OWN < last) last = first + OWN;
+    index_t last = score.causal && first + OWN < keys ? first + OWN : keys;
     auto load = [&](index_t key, int turn) {
         word_t *tile = others + 2 * turn * PART;
         if (key < last) {
-            tiles::template load<KEYS>(tile, k, shape.k[2], key, shape.keys, width, wide);
-            tiles::template load<KEYS>(tile + PART, v, shape.v[2], key, shape.keys, outputs, wide);
+            tiles::template load<KEYS>(tile, k, k_step, key, keys, width, wide);
+            tiles::template load<KEYS>(tile + PART, v, v_step, key, keys, outputs, wide);
         }
         end_copies();
     };
@@ -66,34 +63,33 @@ __global__ void __launch_bounds__(THREADS, 2)
     for (index_t key = 0; key < last; key += KEYS, turn ^= 1) {
         load(key + KEYS, turn ^ 1);
         wait_for_copies<1>();
+        word_t *k_tile = others + 2 * turn * PART, *v_tile = k_tile + PART;
+        tiles::template settle<KEYS>(k_tile);
+        tiles::template settle<KEYS>(v_tile);
         __syncthreads();
-        const word_t *k_tile = others + 2 * turn * PART, *v_tile = k_tile + PART;
         float scores[KEYS / 8][4] = {};
         tiles::template by_rows<KEYS / 8, HELD>(
             scores,
-            [&](int s, int c, int half) {
-                if constexpr (HELD)
-                    return own[s][c][half];
-                else
-                    return tiles::part(memory, 16 * warp + g + 8 * half, s, c);
+            [&](word_t (&words)[4], int s) {
+                if constexpr (HELD) {
+#pragma unroll
+                    for (int i = 0; i < 4; i++) words[i] = own[s][i];
+                } else
+                    read_matrices<false>(words, own_place + 8 * s);
             },
             k_tile);
-        bool edge = score.is_edge(mine, 16, key, KEYS);
+        score.template operator()<true, KEYS / 8>(scores, mine, key);
         float larger[2] = {top[0], top[1]};
 #pragma unroll
         for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                float x = score(scores[n][i], mine + g + 8 * (i >> 1),
-                                key + 8 * n + 2 * t + (i & 1), edge);
-                scores[n][i] = x;
-                larger[i >> 1] = fmaxf(larger[i >> 1], x);
-            }
+            for (int i = 0; i < 4; i++)
+                larger[i >> 1] = fmaxf(larger[i >> 1], scores[n][i]);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             larger[half] = over_row(larger[half], true);
             float shift = larger[half] == -INFINITY_OF(float) ? 0.0f : larger[half];
-            float shrunk = exp2f(top[half] - shift);
+            float shrunk = power_of_2(top[half] - shift);
             top[half] = larger[half];
             total[half] *= shrunk;
 #pragma unroll
@@ -105,7 +101,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
                 for (int i = 2 * half; i < 2 * half + 2; i++) {
-                    scores[n][i] = exp2f(scores[n][i] - shift);
+                    scores[n][i] = power_of_2(scores[n][i] - shift);
                     total[half] += scores[n][i];
                 }
         }
@@ -158,6 +154,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     index_t mine = first + 16 * warp;
     tiles::template load<OWN>(q_tile, q, shape.q[2], first, shape.queries, width, wide);
     tiles::template load<OWN>(g_tile, g, shape.g[2], first, shape.queries, outputs, wide);
+    end_copies();
 
     float own_logsum[2] = {INFINITY_OF(float), INFINITY_OF(float)}, own_share[2] = {0, 0};
 #pragma unroll
@@ -173,42 +170,44 @@ __global__ void __launch_bounds__(THREADS, 2)
         if (query < shape.queries && t == 0) shares[which * shape.queries + query] = share;
     }
 
+    index_t keys = shape.keys, k_step = shape.k[2], v_step = shape.v[2];
     float sums[tiles::SUMS][4] = {};
-    index_t last = shape.keys;
-    if (shape.causal && first + OWN < last) last = first + OWN;
+    index_t last = score.causal && first + OWN < keys ? first + OWN : keys;
     auto load = [&](index_t key, int turn) {
         word_t *tile = others + 2 * turn * PART;
         if (key < last) {
-            tiles::template load<KEYS>(tile, k, shape.k[2], key, shape.keys, width, wide);
-            tiles::template load<KEYS>(tile + PART, v, shape.v[2], key, shape.keys, outputs, wide);
+            tiles::template load<KEYS>(tile, k, k_step, key, keys, width, wide);
+            tiles::template load<KEYS>(tile + PART, v, v_step, key, keys, outputs, wide);
         }
         end_copies();
     };
     load(0, 0);
+    wait_for_copies<1>();
+    tiles::template settle<OWN>(q_tile);
+    tiles::template settle<OWN>(g_tile);
     int turn = 0;
     for (index_t key = 0; key < last; key += KEYS, turn ^= 1) {
         load(key + KEYS, turn ^ 1);
         wait_for_copies<1>();
+        word_t *k_tile = others + 2 * turn * PART, *v_tile = k_tile + PART;
+        tiles::template settle<KEYS>(k_tile);
+        tiles::template settle<KEYS>(v_tile);
         __syncthreads();
-        const word_t *k_tile = others + 2 * turn * PART, *v_tile = k_tile + PART;
         float scores[KEYS / 8][4] = {}, score_grads[KEYS / 8][4] = {};
         auto rows_of = [&](const word_t *tile) {
-            return [=](int s, int c, int half) {
-                return tiles::part(tile, 16 * warp + row + 8 * half, s, c);
-            };
+            const word_t *place = tiles::place(tile + 16 * warp * tiles::ROW);
+            return [=](word_t (&words)[4], int s) { read_matrices<false>(words, place + 8 * s); };
         };
         tiles::template by_rows<KEYS / 8, false>(scores, rows_of(q_tile), k_tile);
         tiles::template by_rows<KEYS / 8, false>(score_grads, rows_of(g_tile), v_tile);
-        bool edge = score.is_edge(mine, 16, key, KEYS);
+        score.template operator()<true, KEYS / 8>(scores, mine, key);
 #pragma unroll
         for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int half = i >> 1;
-                float x = score(scores[n][i], mine + row + 8 * half,
-                                key + 8 * n + 2 * t + (i & 1), edge);
-                score_grads[n][i] =
-                    exp2f(x - own_logsum[half]) * (score_grads[n][i] - own_share[half]);
+                score_grads[n][i] = power_of_2(scores[n][i] - own_logsum[half]) *
+                                    (score_grads[n][i] - own_share[half]);
             }
         tiles::template by_columns<KEYS / 8>(sums, score_grads, k_tile);
         __syncthreads();
@@ -255,48 +254,52 @@ __global__ void __launch_bounds__(THREADS, 2)
     index_t mine = first + 16 * warp;
     tiles::template load<OWN>(k_tile, k, shape.k[2], first, shape.keys, width, wide);
     tiles::template load<OWN>(v_tile, v, shape.v[2], first, shape.keys, outputs, wide);
+    end_copies();
 
+    index_t queries = shape.queries, q_step = shape.q[2], g_step = shape.g[2];
+    const float *logsums = logsum + which * queries, *own_shares = shares + which * queries;
     float by_k[tiles::SUMS][4] = {}, by_v[tiles::SUMS][4] = {};
-    index_t begin = shape.causal ? first / QUERIES * QUERIES : 0;
+    index_t begin = score.causal ? first / QUERIES * QUERIES : 0;
     auto load = [&](index_t query, int turn) {
         word_t *tile = others + 2 * turn * PART;
-        if (query < shape.queries) {
-            tiles::template load<QUERIES>(tile, q, shape.q[2], query, shape.queries, width, wide);
-            tiles::template load<QUERIES>(tile + PART, g, shape.g[2], query, shape.queries, outputs,
-                                          wide);
+        if (query < queries) {
+            tiles::template load<QUERIES>(tile, q, q_step, query, queries, width, wide);
+            tiles::template load<QUERIES>(tile + PART, g, g_step, query, queries, outputs, wide);
             if (threadIdx.x < 2 * QUERIES) {
                 int i = threadIdx.x % QUERIES, what = threadIdx.x / QUERIES;
-                const float *from = (what ? shares : logsum) + which * shape.queries;
-                bool there = query + i < shape.queries;
+                const float *from = what ? own_shares : logsums;
+                bool there = query + i < queries;
                 copy_later<4>(&known[turn][what][i], from + (there ? query + i : 0), there);
             }
         }
         end_copies();
     };
     load(begin, 0);
+    wait_for_copies<1>();
+    tiles::template settle<OWN>(k_tile);
+    tiles::template settle<OWN>(v_tile);
     int turn = 0;
-    for (index_t query = begin; query < shape.queries; query += QUERIES, turn ^= 1) {
+    for (index_t query = begin; query < queries; query += QUERIES, turn ^= 1) {
         load(query + QUERIES, turn ^ 1);
         wait_for_copies<1>();
+        word_t *q_tile = others + 2 * turn * PART, *g_tile = q_tile + PART;
+        tiles::template settle<QUERIES>(q_tile);
+        tiles::template settle<QUERIES>(g_tile);
         __syncthreads();
-        const word_t *q_tile = others + 2 * turn * PART, *g_tile = q_tile + PART;
         float weights[QUERIES / 8][4] = {}, score_grads[QUERIES / 8][4] = {};
         auto rows_of = [&](const word_t *tile) {
-            return [=](int s, int c, int half) {
-                return tiles::part(tile, 16 * warp + row + 8 * half, s, c);
-            };
+            const word_t *place = tiles::place(tile + 16 * warp * tiles::ROW);
+            return [=](word_t (&words)[4], int s) { read_matrices<false>(words, place + 8 * s); };
         };
         tiles::template by_rows<QUERIES / 8, false>(weights, rows_of(k_tile), q_tile);
         tiles::template by_rows<QUERIES / 8, false>(score_grads, rows_of(v_tile), g_tile);
-        bool edge = score.is_edge(query, QUERIES, mine, 16);
+        score.template operator()<false, QUERIES / 8>(weights, query, mine);
 #pragma unroll
         for (int n = 0; n < QUERIES / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int column = 8 * n + 2 * t + (i & 1);
-                float x =
-                    score(weights[n][i], query + column, mine + row + 8 * (i >> 1), edge);
-                float weight = exp2f(x - float_of(known[turn][0][column]));
+                float weight = power_of_2(weights[n][i] - float_of(known[turn][0][column]));
                 weights[n][i] = weight;
                 score_grads[n][i] = weight * (score_grads[n][i] - float_of(known[turn][1][column]));
             }

@@ -159,6 +159,48 @@ def test_heads_split_off_from_the_columns_are_neither_copied_nor_turned():
     assert pulled[1].swapaxes(1, 2).flags.c_contiguous
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(2, 70, 3, 16), (1, 33, 2, 64), (3, 130, 1, 128)], ids=str)
+def test_gradients_of_joined_rows_are_joined_without_a_copy(shape, dtype):
+    import cupy
+
+    import functensor as ft
+    import functensor.numpy as fnp
+    from functensor import nn
+    from functensor.backends.cuda.kernels import scatter
+
+    images, rows, heads, width = shape
+    joined = fnp.asarray(draw((images, rows, 3 * heads * width)), dtype=dtype)
+    g = fnp.asarray(draw((images, heads, rows, width)), dtype=dtype)
+
+    def mixed(x):
+        parts = fnp.split(x, 3, axis=-1)
+        return nn.attention(*(p.reshape(shape).transpose(0, 2, 1, 3) for p in parts), causal=True)
+
+    def pulled(x, g):
+        return ft.vjp(mixed, x)[1](g)[0]
+
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        lying = scatter.lying_there
+
+        def noted(*given):
+            found.append(lying(*given))
+            return found[-1]
+
+        patch.setattr(scatter, "lying_there", noted)
+        there = [ft.to_device(x, "cuda") for x in (joined, g)]
+        got = pulled(*there)
+        jitted = ft.jit(pulled)
+        jitted.compile(*there)
+        again = jitted(*there)
+    assert found and all(type(x) is cupy.ndarray for x in found)
+    wanted = np.asarray(pulled(joined.astype("float64"), g.astype("float64")))
+    for x in (got, again):
+        x = np.asarray(ft.to_device(x, "cpu")).astype(float)
+        np.testing.assert_allclose(x, wanted, rtol=0, atol=ATOL[dtype] * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("way", ["kernels", "blocks"])
 def test_queries_that_see_nothing_get_zeros(monkeypatch, way):
     import cupy

@@ -212,3 +212,19 @@ def test_infinity_and_nan_reach_their_place_alone():
                 cupy.asarray(v), cupy.asarray(index), shape=(3, 2), keys=(Key((ARRAY,), 1),)
             )
         np.testing.assert_array_equal(got.get(), [[np.inf, -np.inf], [np.nan, 1], [0, 0]])
+
+
+def test_values_that_lie_where_they_go_to_are_not_copied():
+    whole = cupy.empty((2, 12))
+    whole[...] = cupy.arange(24.0).reshape(2, 12)
+    keys = [Key((Ellipsis, slice(i, i + 4))) for i in (0, 4, 8)]
+    parts = [whole[:, i : i + 4] for i in (0, 4, 8)]
+    out = scatter.scatter_add(*parts, shape=(2, 12), keys=keys)
+    assert out.base is whole and out.data.ptr == whole.data.ptr
+    turned = [parts[1], parts[0], parts[2]]
+    for values in (turned, [x.copy() for x in parts], [*parts[:2], parts[2][:, ::-1]]):
+        out = scatter.scatter_add(*values, shape=(2, 12), keys=keys)
+        assert out.base is None
+        np.testing.assert_array_equal(out.get(), np.hstack([x.get() for x in values]))
+    out = scatter.scatter_add(*parts[:2], shape=(2, 12), keys=keys[:2])
+    np.testing.assert_array_equal(out.get(), np.hstack([whole.get()[:, :8], np.zeros((2, 4))]))

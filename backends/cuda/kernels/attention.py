@@ -142,6 +142,7 @@ class AttentionLaunches:
         fused: whether cuDNN is asked first.
         shape, stacked: those of the output and of the gradients.
         turned: whether heads lie between rows and columns in memory, as they do in the queries.
+        joined: whether the rows of queries, keys and values are joined in memory, as gradients are.
         whole: whether the gradients fill the array that they are stacked in.
         width, types, images: the kernels' width, types, and how many images they go over.
         tables: those by which kernels know shapes and strides, by the strides that come later.
@@ -153,6 +154,7 @@ class AttentionLaunches:
         self.stacked = stacked_shape(q.shape, k.shape, v.shape)
         self.turned = q.strides[1] < q.strides[2]
         self.whole = q.size + k.size + v.size == prod(self.stacked)
+        self.joined = self.whole and all(map(lies_between_others, heads[:3]))
         self.fused = False
         self.images = q.shape[0] * q.shape[1]
         needed = max(q.shape[-1], v.shape[-1])
@@ -190,7 +192,7 @@ class AttentionLaunches:
     def backward(self, g: ndarray, out: ndarray, heads: Heads, sums: RowSums) -> ndarray:
         """Returns the gradients, stacked."""
         dtype = heads.q.dtype
-        stacked = self.empty(self.stacked, dtype)
+        stacked = self.empty_stacked(dtype)
         if sums.way == "nothing" or not self.whole:
             stacked.fill(0)
         if sums.way == "nothing":
@@ -223,6 +225,17 @@ class AttentionLaunches:
         if not self.turned:
             return cupy.empty(shape, dtype)
         return cupy.empty((*shape[:-3], shape[-2], shape[-3], shape[-1]), dtype).swapaxes(-3, -2)
+
+    def empty_stacked(self, dtype: DType) -> ndarray:
+        """Returns an array for the gradients.
+
+        Queries, keys and values are often split off from the columns of one array, and their
+        gradients are to be joined to that of the array, which then takes no copy.
+        """
+        if not self.joined:
+            return self.empty(self.stacked, dtype)
+        three, images, heads, rows, width = self.stacked
+        return cupy.empty((images, rows, three, heads, width), dtype).transpose(2, 0, 3, 1, 4)
 
     def memory(self, q: ndarray, rows: int) -> int:
         """Returns the bytes of so many rows of tiles."""
@@ -338,6 +351,13 @@ def shape_of_call(
 def head_strides(x: ndarray) -> Shape:
     """Returns the strides of images, heads and rows in elements."""
     return strides_of(x)[:3]
+
+
+def lies_between_others(x: ndarray) -> bool:
+    """Says whether rows lie in memory as the first of three: behind each is room for two others."""
+    _, heads, _, width = x.shape
+    own = (width * x.itemsize, 3 * heads * width * x.itemsize, x.itemsize)
+    return all(n == 1 or s == t for n, s, t in zip(x.shape[1:], x.strides[1:], own, strict=True))
 
 
 def is_wide(x: ndarray) -> bool:

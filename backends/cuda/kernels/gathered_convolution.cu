@@ -5,6 +5,7 @@
 // memory, each thread reads its share of the next ones.
 #include "mma.cuh"
 
+// Four matrices, of 4 words to a row, are as deep as a tile.
 const int DEPTH = 16, PITCH = DEPTH + 4, QUADS = DEPTH / 4, BLOCK = 256;
 
 // The results of a warp: 32 rows, and its share of the columns. A factor lies in shared memory with
@@ -17,25 +18,23 @@ template <typename P, int ROWS, int COLUMNS> struct warp_results {
     static __device__ __forceinline__ int column() { return threadIdx.x / 32 / DOWN * WIDTH; }
 
     __device__ __forceinline__ void add(const word_t *a, const word_t *b) {
-        int group = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+        int lane = threadIdx.x % 32;
+        a += (row() + lane % 16) * PITCH + lane / 16 * 4;
+        b += (column() + lane % 8) * PITCH + lane / 8 * 4;
+        word_t x[DEPTH / 8][2][4];
 #pragma unroll
-        for (int k = 0; k < DEPTH; k += 8) {
-            word_t x[2][4];
+        for (int k = 0; k < DEPTH / 8; k++)
 #pragma unroll
-            for (int i = 0; i < 2; i++) {
-                const word_t *at = a + (row() + 16 * i + group) * PITCH + k + t;
-                x[i][0] = at[0];
-                x[i][1] = at[8 * PITCH];
-                x[i][2] = at[4];
-                x[i][3] = at[8 * PITCH + 4];
-            }
+            for (int i = 0; i < 2; i++) read_matrices<false>(x[k][i], a + 16 * i * PITCH + 8 * k);
 #pragma unroll
-            for (int j = 0; j < PARTS; j++) {
-                const word_t *at = b + (column() + 8 * j + group) * PITCH + k + t;
-                word_t first = at[0], second = at[4];
+        for (int j = 0; j < PARTS; j++) {
+            word_t y[4];
+            read_matrices<false>(y, b + 8 * j * PITCH);
 #pragma unroll
-                for (int i = 0; i < 2; i++) P::multiply(c[i][j], x[i], first, second);
-            }
+            for (int k = 0; k < DEPTH / 8; k++)
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+                    P::multiply(c[i][j], x[k][i], y[2 * k], y[2 * k + 1]);
         }
     }
 
@@ -138,6 +137,9 @@ window_product(const float *weights, const float *x, const float *bias, float *o
         x + image * x_image + from_down * down.stride + from_right * right.stride;
     const float *own_weights = weights + own_row * by_row;
     const bool has_row = row < ROWS && own_row < rows;
+    // Whether a row's weights lie in order, and begin where four are loaded at once.
+    const bool in_order = by_channel == taps && by_row % 4 == 0 && depth % 4 == 0 &&
+                          reinterpret_cast<unsigned long long>(weights) % 16 == 0;
 
     auto learn = [&](int tile) {
         if (threadIdx.x >= DEPTH) return;
@@ -152,10 +154,19 @@ window_product(const float *weights, const float *x, const float *bias, float *o
     auto read = [&](int tile) {
         const summed &these = known[tile & 1];
         const int left = depth - tile * DEPTH;
-        const pack<int, 4> weight = these.weight[quad];
+        if (in_order) {
+            pack<float, 4> four = {};
+            if (has_row && quad * 4 < left)
+                four = *reinterpret_cast<const pack<float, 4> *>(own_weights + tile * DEPTH +
+                                                                 quad * 4);
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            from_a[i] = has_row && quad * 4 + i < left ? own_weights[weight[i]] : 0;
+            for (int i = 0; i < 4; i++) from_a[i] = four[i];
+        } else {
+            const pack<int, 4> weight = these.weight[quad];
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                from_a[i] = has_row && quad * 4 + i < left ? own_weights[weight[i]] : 0;
+        }
 #pragma unroll
         for (int q = 0; q < SHARE; q++) {
             const int own_quad = first_quad + q * (BLOCK / COLUMNS);
@@ -244,26 +255,46 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
     int k = begin + quad * 4, image = k / places, place = k - image * places;
     int v = place / across, u = place - v * across;
     float from_a[4], from_b[SHARE][4];
+    const int across_step = right.scale * right.stride;
     auto read = [&]() {
-        int one = image, v_one = v, u_one = u;
+        if (k + 3 < end && u + 3 < across) {
+            // All four lie in one row.
+            int from_down = down.begin(v), from_right = right.begin(u);
+            const float *cotangents = own + image * g_image + v * across + u;
+            const float *first =
+                x + image * x_image + from_down * down.stride + from_right * right.stride;
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            bool there = k + i < end;
-            int from_down = down.begin(v_one), from_right = right.begin(u_one);
-            const float *source = x + one * x_image;
-            from_a[i] = there && has_row ? own[one * g_image + v_one * across + u_one] : 0;
-            const float *first = source + from_down * down.stride + from_right * right.stride;
+            for (int i = 0; i < 4; i++) from_a[i] = has_row ? cotangents[i] : 0;
 #pragma unroll
             for (int q = 0; q < SHARE; q++) {
-                bool met = there && is[q] && down.has(from_down + tap_down[q]) &&
-                           right.has(from_right + tap_right[q]);
-                from_b[q][i] = met ? first[element[q]] : 0;
+                bool has_down = is[q] && down.has(from_down + tap_down[q]);
+                int at = from_right + tap_right[q];
+                const float *from = first + element[q];
+#pragma unroll
+                for (int i = 0; i < 4; i++, at += right.scale, from += across_step)
+                    from_b[q][i] = has_down && right.has(at) ? *from : 0;
             }
-            if (++u_one == across) {
-                u_one = 0;
-                if (++v_one * across == places) {
-                    v_one = 0;
-                    one++;
+        } else {
+            int one = image, v_one = v, u_one = u;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                bool there = k + i < end;
+                int from_down = down.begin(v_one), from_right = right.begin(u_one);
+                const float *source = x + one * x_image;
+                from_a[i] = there && has_row ? own[one * g_image + v_one * across + u_one] : 0;
+                const float *first = source + from_down * down.stride + from_right * right.stride;
+#pragma unroll
+                for (int q = 0; q < SHARE; q++) {
+                    bool met = there && is[q] && down.has(from_down + tap_down[q]) &&
+                               right.has(from_right + tap_right[q]);
+                    from_b[q][i] = met ? first[element[q]] : 0;
+                }
+                if (++u_one == across) {
+                    u_one = 0;
+                    if (++v_one * across == places) {
+                        v_one = 0;
+                        one++;
+                    }
                 }
             }
         }

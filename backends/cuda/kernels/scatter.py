@@ -19,7 +19,7 @@ from ...config import config
 from ...protocol import DeviceError
 from ..annotations import GpuOperand
 from ..disjoint_keys import are_disjoint
-from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type
+from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel, c_type, is_contiguous
 from ..strides import strides_of
 from .index_places import (
     IndexedPlaces,
@@ -104,13 +104,37 @@ def scatter_add(*operands: GpuOperand, shape: Shape, keys: Sequence[KeyLike]) ->
 def copied_apart(
     values: Sequence[ndarray], natives: Sequence[tuple[Any, ...]], shape: Shape
 ) -> ndarray:
-    """Returns an array of zeros but for values at keys that share no element."""
+    """Returns an array of zeros but for values at keys that share no element.
+
+    Values that lie where they go to already are not copied.
+    """
+    there = lying_there(values, natives, shape)
+    if there is not None:
+        return there
     out = cupy.empty(shape, values[0].dtype)
     views = [out[native] for native in natives]
     if sum(view.size for view in views) < out.size:
         out.data.memset_async(0, out.nbytes)
     for view, own in zip(views, values, strict=True):
         view[...] = own
+    return out
+
+
+def lying_there(
+    values: Sequence[ndarray], natives: Sequence[tuple[Any, ...]], shape: Shape
+) -> ndarray | None:
+    """Returns the array of whose memory the values are all, each at its key; None without one."""
+    whole = values[0].base
+    if whole is None or whole.size != prod(shape) or not is_contiguous(whole):
+        return None
+    if sum(x.size for x in values) != whole.size or any(x.base is not whole for x in values):
+        return None
+    out = whole.reshape(shape)
+    for native, own in zip(natives, values, strict=True):
+        view = out[native]
+        alike = view.shape == own.shape and view.dtype == own.dtype
+        if not alike or view.data.ptr != own.data.ptr or view.strides != own.strides:
+            return None
     return out
 
 

@@ -1,5 +1,6 @@
 """Kernels of regions without a GPU: g++ runs them, and NVRTC compiles them."""
 
+import re
 from functools import cache
 
 import numpy as np
@@ -32,6 +33,22 @@ def powers(x):
 def integers(x):
     """Operations on whole numbers."""
     return x * 7 - (x // 3) + (x % 5), fnp.sum(x * x, 1), fnp.where(x > 2, x, -x), ~x & 12
+
+
+def turns(x):
+    """Many sines of what was made of the last, which are called."""
+    y = x
+    for _ in range(30):
+        y = fnp.sin(y) * x
+    return fnp.sum(y)
+
+
+def distances(x):
+    """Many functions of two numbers."""
+    y = x * 2
+    for _ in range(30):
+        y = fnp.hypot(y, x) * 0.9
+    return y
 
 
 # The function, its arguments, and how many launches compute it.
@@ -92,6 +109,10 @@ CASES = {
     "softmax's gradient": (ft.grad(lambda x: fnp.sum(nn.softmax(x, -1) ** 2)), (X,), 1),
     "gelu": (ft.grad(lambda x: fnp.sum(nn.gelu(x))), (X,), 1),
     "powers": (powers, (X,), 1),
+    "many sines": (ft.value_and_grad(turns), (normal(10),), 1),
+    "many sines of doubles": (ft.value_and_grad(turns), (RNG.normal(size=(10,)),), 1),
+    "many distances": (distances, (X,), 1),
+    "sine and cosine": (lambda x: (fnp.sin(x) * fnp.cos(x), fnp.sum(fnp.cos(x))), (X,), 1),
     "infinities": (
         lambda x: (nn.softmax(x * 1.0, -1), fnp.maximum(x, -x), fnp.sum(x * 2, 0)),
         (np.array([[np.inf, 1.0, -np.inf], [np.nan, 2.0, 3.0], [-0.0, 0.0, 5e-39]], "f4"),),
@@ -234,3 +255,14 @@ def test_launches():
     regions, _ = all_regions(True, 32)
     found = {name: len(one.kernels) for name, one in regions.items()}
     assert found == {name: one.launches for name, one in regions.items()}
+
+
+def test_functions_that_stand_often_are_called():
+    _, text = all_regions(True, 32)
+    called = re.findall(r"__noinline__ \S+ case_(\d+)_\d+_\d+_(\w+)\(", text)
+    names = [*CASES]
+    assert {(names[int(case)], function) for case, function in called} == {
+        ("many sines", "turnedf"),
+        ("many sines of doubles", "turned"),
+        ("many distances", "hypotf"),
+    }

@@ -28,6 +28,21 @@ template <typename T> __device__ __forceinline__ T not_a_number() {
     return T(same_bits<float>(0x7fc00000u));
 }
 
+// The sine and the cosine of an angle, which have most of their work in common.
+template <typename T> struct turned_by {
+    T sine, cosine;
+};
+__device__ __forceinline__ turned_by<double> turned(double angle) {
+    turned_by<double> y;
+    sincos(angle, &y.sine, &y.cosine);
+    return y;
+}
+__device__ __forceinline__ turned_by<float> turnedf(float angle) {
+    turned_by<float> y;
+    sincosf(angle, &y.sine, &y.cosine);
+    return y;
+}
+
 // The quotient rounded down, and what it leaves. By 0 both are 0, and the lowest number by -1 wraps
 // around.
 template <typename T> __device__ __forceinline__ T floor_quotient(T a, T b) {

@@ -6,7 +6,7 @@ around, which C++ promises only of those without a sign.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ...kernels.graph import Expr
 
 __all__ = [
-    *("MEMORY_TYPES", "fold_functor", "held_type", "read_element", "shown_number"),
-    "shown_operation",
+    *("LONG_FUNCTIONS", "MEMORY_TYPES", "called_function", "fold_functor", "held_type"),
+    *("TURNED", "read_element", "shown_number", "shown_operation", "sines_and_cosines"),
 ]
 
 # The types of elements in memory, by the character of the dtype.
@@ -49,6 +49,15 @@ FLOAT_FUNCTIONS = {
         if not name.startswith("arc") and name != "power"
     },
 }  # fmt: skip
+# The sine and the cosine at once.
+TURNED = "turned"
+# The types that functions take which are long when they are written out.
+LONG_FUNCTIONS = {
+    f"{name}{end}": type_
+    for name in [TURNED, *(FLOAT_FUNCTIONS[name] for name in KERNEL_FUNCTIONS)]
+    for end, type_ in (("", "double"), ("f", "float"))
+}
+OF_TWO = frozenset(["atan2", "fmod", "hypot", "pow"])
 HELPERS = {
     "maximum": "larger_of", "minimum": "smaller_of", "floor_divide": "floor_quotient",
     "remainder": "floor_remainder",
@@ -90,6 +99,27 @@ def shown_number(value: Any) -> str:
         return f"({number.hex()}{end})"
     word = "not_a_number" if number != number else "infinity"
     return f"({'-' * (number < 0)}{word}<{held_type(dtype)}>())"
+
+
+def called_function(name: str, function: str) -> str:
+    """Returns the text of a function that does what a long one does and is called."""
+    type_ = LONG_FUNCTIONS[function]
+    letters = "xy" if function.removesuffix("f") in OF_TWO or function in OF_TWO else "x"
+    taken = ", ".join(f"{type_} {letter}" for letter in letters)
+    result = f"turned_by<{type_}>" if function.startswith(TURNED) else type_
+    return (
+        f"static __device__ __noinline__ {result} {name}({taken}) "
+        f"{{ return {function}({', '.join(letters)}); }}\n"
+    )
+
+
+def sines_and_cosines(nodes: Iterable[Expr]) -> dict[Expr, tuple[Expr, ...]]:
+    """Returns for operands of which both the sine and the cosine are computed these two nodes."""
+    found: dict[Expr, dict[str, Expr]] = {}
+    for node in nodes:
+        if node.operation in ("sin", "cos") and node.dtype.char in "fd":
+            found.setdefault(node.operands[0], {})[node.operation] = node
+    return {x: (of["sin"], of["cos"]) for x, of in found.items() if len(of) == 2}
 
 
 def unsigned_type(dtype: DType) -> str:

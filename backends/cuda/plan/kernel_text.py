@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cpp import MEMORY_TYPES, held_type, read_element, shown_number, shown_operation
+from .cpp import (
+    LONG_FUNCTIONS,
+    MEMORY_TYPES,
+    TURNED,
+    called_function,
+    held_type,
+    read_element,
+    shown_number,
+    shown_operation,
+    sines_and_cosines,
+)
 from .points import Points
 
 if TYPE_CHECKING:
@@ -14,6 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["UNUSED", "Argument", "GeneratedKernel", "KernelText", "Room"]
 
+# A function that stands so often in a kernel is called. Written out, it is read from memory at each
+# place anew, which takes longer than a call.
+MANY_CALLS = 24
+LONG_CALLS = re.compile(rf"\b({'|'.join(sorted(LONG_FUNCTIONS))})\(")
 # What some kernels do not need.
 UNUSED = "[[maybe_unused]]"
 
@@ -149,7 +165,10 @@ class KernelText:
             rooms: where nodes lie that are in memory.
             packs: the expressions of what was loaded for several points at once.
         """
-        for node in sorted(set(nodes), key=lambda x: x.number):
+        ordered = sorted(set(nodes), key=lambda x: x.number)
+        left = [x for x in ordered if not (x in self.names or x in packs or x in rooms)]
+        pairs = sines_and_cosines(left)
+        for node in ordered:
             if node in self.names:
                 continue
             if node in packs:
@@ -164,10 +183,20 @@ class KernelText:
                 continue
             elif node.operation == "place":
                 text = f"(int)({points.coordinate(node.detail)})"
+            elif node.operation in ("sin", "cos") and node in pairs.get(node.operands[0], ()):
+                self._turn(node, pairs[node.operands[0]])
+                continue
             else:
                 text = shown_operation(node, [self.names[x] for x in node.operands])
             self.names[node] = f"v{node.number}"
             self.add(f"const {held_type(node.dtype)} v{node.number} = {text};")
+
+    def _turn(self, first: Expr, pair: tuple[Expr, ...]) -> None:
+        """Adds what computes a sine and a cosine, of which one comes first."""
+        function = TURNED if first.dtype.char == "d" else f"{TURNED}f"
+        name = f"w{first.number}"
+        self.add(f"const auto {name} = {function}({self.names[first.operands[0]]});")
+        self.names.update(zip(pair, (f"{name}.sine", f"{name}.cosine"), strict=True))
 
     def _load(self, room: Room, points: Points) -> str:
         name = self.read(room)
@@ -182,6 +211,14 @@ class KernelText:
             f'extern "C" __global__ void __launch_bounds__({self.threads})\n'
             f"{self.name}({parameters}) {{"
         )
-        text = "\n".join([head, *self.lines, "}", ""])
+        apart, body = self._with_calls("\n".join(self.lines))
+        text = f"{apart}{head}\n{body}\n}}\n"
         given = tuple(self._parameters)
         return GeneratedKernel(self.name, text, tuple(blocks), self.threads, given, width)
+
+    def _with_calls(self, body: str) -> tuple[str, str]:
+        """Returns the functions that the kernel calls, and its lines, which call them."""
+        often = {f for f, n in Counter(LONG_CALLS.findall(body)).items() if n >= MANY_CALLS}
+        own = {function: f"{self.name}_{function}" for function in sorted(often)}
+        body = LONG_CALLS.sub(lambda found: f"{own.get(found[1], found[1])}(", body)
+        return "".join(called_function(name, function) for function, name in own.items()), body

@@ -52,6 +52,15 @@ template <typename P, int ROWS, int COLUMNS> struct warp_results {
     }
 };
 
+// The pointer, in registers from here on: the compiler would put it together at each load anew.
+__device__ __forceinline__ const float *kept(const float *pointer) {
+#ifdef __CUDA_ARCH__
+    asm("" : "+l"(pointer));
+    __builtin_assume(__isGlobal(pointer));
+#endif
+    return pointer;
+}
+
 template <typename P>
 __device__ __forceinline__ void put_four(word_t *target, const float (&values)[4]) {
     pack<word_t, 4> words;
@@ -114,7 +123,9 @@ window_product(const float *weights, const float *x, const float *bias, float *o
               out_group = numbers[21], taps = down.taps * right.taps;
     const int SHARE = QUADS * COLUMNS / BLOCK, A_WORDS = ROWS * PITCH, B_WORDS = COLUMNS * PITCH;
     __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
-    __shared__ summed known[2];
+    // While a batch of tiles is summed, the threads learn of the next one, each of one element.
+    const int BATCH = BLOCK / DEPTH;
+    __shared__ summed known[2 * BATCH];
     word_t *a = a_packs[0].items, *b = b_packs[0].items;
     weights += blockIdx.z * by_group;
     x += blockIdx.z * x_group;
@@ -134,25 +145,25 @@ window_product(const float *weights, const float *x, const float *bias, float *o
             met |= (unsigned int)there << tap;
         }
     const float *first =
-        x + image * x_image + from_down * down.stride + from_right * right.stride;
-    const float *own_weights = weights + own_row * by_row;
+        kept(x + image * x_image + from_down * down.stride + from_right * right.stride);
+    const float *own_weights = kept(weights + own_row * by_row);
     const bool has_row = row < ROWS && own_row < rows;
     // Whether a row's weights lie in order, and begin where four are loaded at once.
     const bool in_order = by_channel == taps && by_row % 4 == 0 && depth % 4 == 0 &&
                           reinterpret_cast<unsigned long long>(weights) % 16 == 0;
 
-    auto learn = [&](int tile) {
-        if (threadIdx.x >= DEPTH) return;
-        int at = threadIdx.x, k = tile * DEPTH + at, channel = k / taps, tap = k - channel * taps;
+    auto learn = [&](int batch) {
+        int at = threadIdx.x % DEPTH, k = batch * BLOCK + threadIdx.x;
+        int channel = k / taps, tap = k - channel * taps;
         int v = tap / right.taps * down.step, u = tap % right.taps * right.step;
-        summed &these = known[tile & 1];
+        summed &these = known[batch % 2 * BATCH + threadIdx.x / DEPTH];
         these.weight[at / 4][at % 4] = channel * by_channel + tap;
         these.element[at / 4][at % 4] = channel * x_channel + v * down.stride + u * right.stride;
         these.bit[at / 4][at % 4] = k < depth ? 1 << tap : 0;
     };
     float from_a[4], from_b[SHARE][4];
     auto read = [&](int tile) {
-        const summed &these = known[tile & 1];
+        const summed &these = known[tile % (2 * BATCH)];
         const int left = depth - tile * DEPTH;
         if (in_order) {
             pack<float, 4> four = {};
@@ -187,7 +198,6 @@ window_product(const float *weights, const float *x, const float *bias, float *o
     warp_results<P, ROWS, COLUMNS> results;
     const int tiles = (depth + DEPTH - 1) / DEPTH;
     learn(0);
-    learn(1);
     __syncthreads();
     read(0);
     put(0);
@@ -195,8 +205,8 @@ window_product(const float *weights, const float *x, const float *bias, float *o
     for (int tile = 0; tile < tiles; tile++) {
         if (tile + 1 < tiles) read(tile + 1);
         results.add(a + (tile & 1) * A_WORDS, b + (tile & 1) * B_WORDS);
-        // What the next tile is made of is read; this one's place is free.
-        learn(tile + 2);
+        // The place of the batch before this one is free.
+        if (tile % BATCH == 0) learn(tile / BATCH + 1);
         if (tile + 1 < tiles) put(tile + 1);
         __syncthreads();
     }

@@ -223,9 +223,9 @@ def test_values_that_lie_where_they_go_to_are_not_copied():
     assert out.base is whole
     assert out.data.ptr == whole.data.ptr
     turned = [parts[1], parts[0], parts[2]]
-    for values in (turned, [x.copy() for x in parts], [*parts[:2], parts[2][:, ::-1]]):
-        out = scatter.scatter_add(*values, shape=(2, 12), keys=keys)
+    for given in (turned, [x.copy() for x in parts], [*parts[:2], parts[2][:, ::-1]]):
+        out = scatter.scatter_add(*given, shape=(2, 12), keys=keys)
         assert out.base is None
-        np.testing.assert_array_equal(out.get(), np.hstack([x.get() for x in values]))
+        np.testing.assert_array_equal(out.get(), np.hstack([x.get() for x in given]))
     out = scatter.scatter_add(*parts[:2], shape=(2, 12), keys=keys[:2])
     np.testing.assert_array_equal(out.get(), np.hstack([whole.get()[:, :8], np.zeros((2, 4))]))

@@ -207,6 +207,10 @@ def logsumexp(input: Array, dim: Dim, keepdim: bool = False) -> Any:
     """Returns the logarithm of sums of exponentials over axes."""
     if dim is None and input.ndim > 1:
         dim = tuple(range(input.ndim))
+    if input.dtype.kind == "c":
+        from ...scipy import special  # which few programs need
+
+        return special.logsumexp(input, axes_of(input, dim), keepdims=keepdim)
     return ops.logsumexp(as_floats(input), axes_of(input, dim), keepdims=keepdim)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import functensor as ft
 import functensor.torch as torch
+from functensor.torch import nn
 from functensor.torch.nn import functional as F
 
 INF, NAN = float("inf"), float("nan")
@@ -112,3 +113,54 @@ def test_asgd_keeps_what_an_infinite_gradient_made_infinite(t0, average):
     assert p.tolist() == pytest.approx([-INF, 1.8499425], rel=1e-6)
     mean = optimizer.state[p]["ax"].tolist()
     assert mean == pytest.approx([NAN if t0 == 0 else -INF, average], rel=1e-4, nan_ok=True)
+
+
+def test_the_logistic_function_of_complex_numbers():
+    for name in ("complex64", "complex128"):
+        dtype = getattr(torch, name)
+        x = torch.tensor([1 - 2j, -3 + 0.5j, -800 + 1j, 800 + 1j], dtype=dtype, requires_grad=True)
+        exact = 1 / (1 + numpy.exp(-numpy.array([1 - 2j, -3 + 0.5j])))
+        tolerance = {"rtol": 1e-6 if name == "complex64" else 1e-14}
+        for f in (torch.sigmoid, torch.special.expit, F.sigmoid, nn.Sigmoid()):
+            found = f(x)
+            assert found.dtype == dtype
+            numpy.testing.assert_allclose(found[:2].detach().numpy(), exact, **tolerance)
+            assert found[2:].tolist() == [0, 1]
+        for f in (F.silu, nn.SiLU()):
+            found = f(x)[:2].detach().numpy()
+            numpy.testing.assert_allclose(found, exact * x[:2].detach().numpy(), **tolerance)
+        torch.sigmoid(x).real.sum().backward()
+        slopes = numpy.conj(exact * (1 - exact))
+        numpy.testing.assert_allclose(x.grad[:2].numpy(), slopes, rtol=2 * tolerance["rtol"])
+
+
+def test_functions_of_no_elements():
+    nothing = torch.tensor([], requires_grad=True)
+    for f in (torch.median, torch.nanmedian):
+        found = f(nothing)
+        assert found.item() != found.item()
+        found.backward()
+        assert nothing.grad.shape == (0,)
+    assert torch.unique_consecutive(nothing).tolist() == []
+    values, inverse, counts = torch.unique_consecutive(torch.zeros(2, 0), True, True)
+    assert (values.tolist(), inverse.shape, counts.tolist()) == ([], (2, 0), [])
+    assert torch.histc(nothing.detach(), 4).tolist() == [0, 0, 0, 0]
+
+
+def test_functions_of_tensors_without_axes():
+    one = torch.tensor(3.0)
+    assert one.nonzero().shape == torch.nonzero(one).shape == (1, 0)
+    assert one.argsort().tolist() == torch.argsort(one).tolist() == 0
+    assert one.argsort().dtype == torch.int64
+
+
+def test_rarer_arguments_of_counts_and_places():
+    assert torch.repeat_interleave(torch.tensor([1, 0, 2])).tolist() == [0, 2, 2]
+    places = torch.unravel_index(torch.tensor([1, 7], dtype=torch.uint8), (5, 300))
+    assert [x.tolist() for x in places] == [[0, 0], [1, 7]]
+    assert {x.dtype for x in places} == {torch.int64}
+    counts, edges = torch.histogram(torch.tensor([0.0, 1.0]))
+    assert (counts.shape, edges.shape, counts.sum().item()) == ((100,), (101,), 2)
+    x = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
+    assert torch.isin(x, torch.tensor([2, 3])).tolist() == [False, True]
+    assert torch.isin(x, 1).tolist() == [True, False]

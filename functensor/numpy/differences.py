@@ -13,7 +13,7 @@ from ..primitives.core.array import Array, Tracer, is_unknown
 from ..primitives.core.buffers import beside, operands_together
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import misfit, refuse_out
-from ..primitives.core.shape_dtype import canonical_axis
+from ..primitives.core.shape_dtype import canonical_axis, result_type
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
 from .known_values import is_at_hand, value_of
@@ -191,6 +191,8 @@ def trapezoid(
         else:
             # A negative axis stays negative: x may have fewer axes.
             dx = diff(x, axis=given)
+        if y.dtype.kind in "biu" and dx.dtype.kind not in "biu":
+            y = ops.astype(y, result_type(y.dtype, dx.dtype))
     before = (slice(None),) * axis
     later = ops.index(y, (*before, slice(1, None)))
     height = ops.divide(ops.add(later, ops.index(y, (*before, slice(None, -1)))), 2.0)

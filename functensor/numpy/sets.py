@@ -287,6 +287,8 @@ def isin(
     others = ops.reshape(others, -1)
     if is_at_hand(element, others):
         values = [np.asarray(concrete(x, "isin")) for x in (element, others)]
+        # NumPy has no dtype that bfloat16 and integers share.
+        values = [x.astype(np.float64) if x.dtype.kind == "V" else x for x in values]
         return wrap(np.isin(values[0], values[1], invert=invert))
     length = others.shape[0]
     if not length:

@@ -165,10 +165,14 @@ def asgd(
     ) -> Slots:
         falling, following, weight = numbers
         scratch, new_rate, new_weight, new_average = out
-        decayed = xp.multiply(xp.multiply(p, slots[0], scratch), falling, scratch)
-        new = xp.subtract(xp.subtract(p, decayed, scratch), xp.multiply(g, slots[0], None), None)
+        # Differences of p itself would make NaN of what an infinite gradient left infinite.
+        rate = xp.where(xp.less(p, p, None), p, slots[0], None)  # in the parameter's dtype
+        kept = xp.subtract(1, xp.multiply(rate, falling, None), None)
+        decayed = xp.multiply(p, kept, scratch)
+        new = xp.subtract(decayed, xp.multiply(g, slots[0], None), None)
         change = xp.multiply(xp.subtract(new, slots[2], scratch), slots[1], scratch)
-        average = xp.add(slots[2], change, new_average)
+        mean = xp.add(slots[2], change, scratch)
+        average = xp.where(xp.less(slots[1], 1, None), mean, new, new_average)
         # Both are numbers of the next step.
         rate = xp.add(xp.multiply(slots[0], 0, new_rate), following, new_rate)
         return new, rate, xp.add(xp.multiply(slots[1], 0, new_weight), weight, new_weight), average

@@ -222,6 +222,8 @@ class TorchFunctions(TorchKinds):
         kind: Any = None,
     ) -> Any:
         """Returns the indices that put the elements in order along an axis."""
+        if not self.shape:
+            return indexing.argsort(self)
         order = axis if dim == -1 else dim
         return ops.argsort(self, order, stable=True, descending=descending)
 

@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from ..primitives.core.array_annotations import AnyOperand
 from ..primitives.core.operators import binary_operator
 from ..primitives.core.registry import registry as ops
 from .absent_names import AbsentMethods
@@ -52,6 +53,12 @@ class TorchKinds(AbsentMethods, TorchNames):
     # Integers divided by zero are an error, as in PyTorch, where the values are known.
     __floordiv__, __rfloordiv__ = whole_operators("floor_divide")
     __mod__, __rmod__ = whole_operators("remainder")
+
+    def __pow__(self, other: AnyOperand) -> Self:
+        # NumPy's squares of booleans are int8.
+        if type(other) is int and (other < 0 or self.dtype.kind == "b"):
+            return pointwise.pow(self, other)  # type: ignore[no-any-return]
+        return super().__pow__(other)
 
     __int__ = number_of_one("__int__")
     __float__ = number_of_one("__float__")

@@ -18,7 +18,7 @@ from ..primitives.core.array import Array, Tracer
 from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import canonical_axis
 from .buffers import is_dtype
-from .functions import along_axis, reductions
+from .functions import along_axis, indexing, reductions
 from .functions.naming import as_tensor_result, copied
 from .functions.reductions import at_places
 
@@ -337,6 +337,8 @@ class TorchNames(Casts):
 
     def nonzero(self, as_tuple: bool = False, **options: Any) -> Any:
         """Returns a row of indices for every element that is not zero; as a tuple, as in NumPy."""
+        if not self.shape and not options:
+            return indexing.nonzero(self, as_tuple=as_tuple)
         found = tuple(map(as_tensor_result, cast(Any, tensor_ops.nonzero(self, **options))))
         return found if as_tuple else tensor_ops.stack(found, 1)
 

@@ -153,7 +153,7 @@ def gradient(
 
 
 def histogram(
-    input: Array, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
+    input: Array, bins: Any = 100, *, range: Sequence[float] | None = None, weight: Any = None,
     density: bool = False,
 ) -> Histogram:  # fmt: skip
     """Returns how many elements lie in intervals, and the edges of these.

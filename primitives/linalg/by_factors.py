@@ -220,14 +220,20 @@ def slogdet_jvp(g: Array, ans: Array, x: Array, inverse: Array) -> Array:
     change = ops.sum(g * inverse.mT, axis=(-2, -1))
     sign = ops.index(ans, (Ellipsis, 0))
     logarithm = ops.real(change) * x.dtype.type(1)
-    return ops.stack([sign * imaginary_part(change), logarithm], axis=-1)
+    # The sign of a real matrix does not change, even where the inverse is NaN.
+    turn = sign * imaginary_part(change) if x.dtype.kind == "c" else ops.zeros_like(change)
+    return ops.stack([turn, logarithm], axis=-1)
 
 
 def slogdet_vjp(g: Array, ans: Array, inverse: Array) -> Array:
     """Returns the cotangents of matrices for those of packed signs and logarithms."""
-    by_sign = imaginary_part(ops.index(g, (Ellipsis, 0)) * ops.index(ans, (Ellipsis, 0)))
-    change = by_sign + ops.real(ops.index(g, (Ellipsis, 1)))
-    return ops.expand_dims(change, (-2, -1)) * inverse.mT
+    change = ops.real(ops.index(g, (Ellipsis, 1)))
+    if ans.dtype.kind == "c":
+        by_sign = imaginary_part(ops.index(g, (Ellipsis, 0)) * ops.index(ans, (Ellipsis, 0)))
+        change = by_sign + change
+    change = ops.expand_dims(change, (-2, -1))
+    # What asks for the sign alone is not given the NaN of a singular matrix's inverse.
+    return ops.where(change == 0, 0, change * inverse.mT)
 
 
 slogdet_by_factors = of_matrices(

@@ -326,7 +326,11 @@ def take(
     axis = canonical_axis(axis, len(shape_of(a)))
     length = shape_of(a)[axis]
     if not isinstance(indices, Array) and type(indices) not in ARRAY_TYPES:
-        indices = np.asarray(indices)
+        empty = isinstance(indices, (list, tuple)) and not np.size(indices)
+        indices = np.asarray(indices, np.int64 if empty else None)
+    if indices.dtype == np.bool_:
+        # They are numbers here, not a mask.
+        indices = ops.astype(indices, np.int64)
     if mode == "wrap":
         indices = ops.remainder(indices, length)
     elif mode == "clip":
@@ -347,6 +351,8 @@ def _along_axis(
     if axis is None:
         a, axis = ops.reshape(a, -1), 0
     shape, got = shape_of(a), shape_of(indices)
+    if getattr(indices, "dtype", None) == np.bool_:
+        raise IndexError("take_along_axis and put_along_axis have integers for indices, not bool")
     axis = canonical_axis(axis, len(shape))
     if len(got) != len(shape):
         raise ValueError(f"indices of {len(got)} axes for an array of {len(shape)}: give as many")

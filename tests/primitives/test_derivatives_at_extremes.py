@@ -242,3 +242,13 @@ def test_scaled_functions_of_the_second_kind_far_out(name):
         np.testing.assert_allclose(
             ft.grad(ft.grad(f))(x), 0.75 * (np.pi / 2) ** 0.5 * x**-2.5, rtol=1e-7
         )
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ft.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("n", [2, 40])
+def test_signs_of_real_determinants_are_flat_where_matrices_are_singular(wrap, n):
+    a = np.ones((n, n))
+    sign = wrap(lambda a: np.linalg.slogdet(a).sign)
+    assert sign(a) == 0
+    assert ft.grad(sign)(a).tolist() == np.zeros((n, n)).tolist()
+    assert ft.jvp(sign, (a,), (a,))[1] == 0

@@ -50,8 +50,10 @@ def _vector_norm(x: Array, order: NormOrder, axes: Axes, keepdims: bool) -> Arra
     if isinstance(order, str):
         raise ValueError(f"norm: there is no norm {order!r} of vectors: give a number or np.inf")
     if order == 0:
-        count = ops.sum(x != 0, axis=axes, keepdims=keepdims)
-        return ops.astype(count, finfo(x.dtype).dtype)
+        real = ops.real(x)
+        counted = ops.astype(x != 0, real.dtype)
+        # The derivative is 0, which the graph of a tensor has to know.
+        return ops.sum(ops.where(False, real, counted), axis=axes, keepdims=keepdims)
     sizes = ops.abs(x)
     empty = not all(x.shape[a] for a in axes)
     if order == np.inf and not empty:

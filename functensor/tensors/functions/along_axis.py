@@ -13,6 +13,7 @@ from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
 from .naming import copied, first_places, with_words
+from .pointwise import logaddexp
 from .reductions import ValuesIndices, total_dtype
 from .shapes import in_dtype_of_sum
 
@@ -58,16 +59,16 @@ def logcumsumexp(input: Array, dim: int) -> Any:
     """Returns logarithms of sums of exponentials of the elements up to each along an axis."""
     if not input.shape and dim in (0, -1):
         return input
-    return best_so_far(input, dim, "logaddexp")
+    return best_so_far(input, dim, logaddexp)
 
 
-def best_so_far(x: Any, dim: int, combine: str) -> Any:
+def best_so_far(x: Any, dim: int, combine: Callable[[Any, Any], Any]) -> Any:
     """Returns an associative function of the elements up to each, in log2(length) steps."""
     axis = canonical_axis(dim, x.ndim)
     step, length = 1, x.shape[axis]
     while step < length:
         head = (slice(None),) * axis
-        later = getattr(ops, combine)(x[(*head, slice(step, None))], x[(*head, slice(None, -step))])
+        later = combine(x[(*head, slice(step, None))], x[(*head, slice(None, -step))])
         x = ops.concatenate([x[(*head, slice(None, step))], later], axis)
         step *= 2
     return x
@@ -80,12 +81,12 @@ def running(name: str, word: str, combine: str) -> Callable[..., Any]:
         if not input.shape:
             return ValuesIndices(copied(input), first_places(input))
         axis = canonical_axis(dim, input.ndim)
-        best = best_so_far(input, dim, combine)
+        best = best_so_far(input, dim, getattr(ops, combine))
         shape = tuple([-1 if i == axis else 1 for i in range(input.ndim)])
         numbers = beside(input, np.arange(input.shape[axis]).reshape(shape))
         # The last of equal elements counts, as in PyTorch.
         own = ops.logical_or(ops.equal(input, best), ops.not_equal(input, input))
-        indices = best_so_far(ops.where(own, numbers, 0), dim, "maximum")
+        indices = best_so_far(ops.where(own, numbers, 0), dim, ops.maximum)
         return ValuesIndices(ops.take_along_axis(input, indices, axis), indices)
 
     return with_words(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -411,7 +412,7 @@ def unique_consecutive(
     """Returns the elements without those that are equal to the one before."""
     x, axis = (ops.reshape(input, -1), 0) if dim is None else (input, dim)
     rows = ops.moveaxis(x, axis, 0)
-    flat = ops.reshape(rows, (rows.shape[0], -1))
+    flat = ops.reshape(rows, (rows.shape[0], prod(rows.shape[1:])))
     new = ops.any(ops.not_equal(flat[1:], flat[:-1]), 1)
     first = np.concatenate([np.ones(min(1, rows.shape[0]), bool), on_host(new)])
     places = np.flatnonzero(first)

@@ -137,6 +137,7 @@ def unravel_index(indices: Any, shape: int | Sequence[int]) -> tuple[Array, ...]
     """Returns the coordinates of elements by their numbers in a row."""
     lengths = (shape,) if isinstance(shape, int) else tuple(shape)
     found = []
+    indices = ops.astype(indices, np.dtype(np.int64))
     for length in reversed(lengths):
         found.append(indices % length)
         indices = indices // length

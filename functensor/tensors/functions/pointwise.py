@@ -102,7 +102,18 @@ def real(input: Array) -> Any:
 
 relu = unary("relu", "the elements, zero for negative ones")
 sgn = signs("sgn", "signs, 0 for NaN; of complex numbers those of absolute value one")
-sigmoid = floating("sigmoid", "the logistic function")
+
+
+def sigmoid(input: Array) -> Any:
+    """Returns the logistic function, element by element."""
+    x = as_floats(input)
+    if x.dtype.kind != "c":
+        return ops.sigmoid(x)
+    right = ops.real(x) >= 0
+    small = ops.exp(ops.where(right, -x, x))
+    return ops.where(right, 1, small) / (1 + small)
+
+
 sign = signs("sign", "signs: -1, 0 or 1, and 0 for NaN")
 signbit = unary("signbit", "whether elements are negative; so is -0.0")
 reciprocal = floating("reciprocal", "one divided by the elements")
@@ -237,7 +248,21 @@ gt = greater = binary("gt", "whether elements are greater", "greater")
 hypot = binary("hypot", "square roots of sums of squares")
 lcm = binary("lcm", "least common multiples")
 le = less_equal = binary("le", "whether elements are less or equal", "less_equal")
-logaddexp = binary("logaddexp", "logarithms of sums of exponentials")
+
+
+def logaddexp(input: Array, other: Any) -> Any:
+    """Returns logarithms of sums of exponentials, element by element."""
+    if "c" not in (input.dtype.kind, getattr(other, "dtype", input.dtype).kind):
+        return ops.logaddexp(input, other)
+    first, second = ops.real(input), ops.real(other)
+    larger = (first >= second) | ops.isnan(input)
+    most, least = ops.where(larger, input, other), ops.where(larger, other, input)
+    # Equal infinities have no difference: the logarithm of both is one of them.
+    apart = ops.logical_not(ops.logical_and(ops.isinf(first), first == second))
+    gap = ops.where(apart, least - ops.where(apart, most, 0), -np.inf)
+    return most + ops.log1p(ops.exp(gap))
+
+
 logaddexp2 = binary("logaddexp2", "base-two logarithms of sums of powers of two")
 logical_and = binary("logical_and", "whether both elements are not zero")
 logical_or = binary("logical_or", "whether one of the elements is not zero")
@@ -322,11 +347,8 @@ def pow(input: Array, exponent: Any) -> Any:
     Raises:
         RuntimeError: integers are raised to a negative number.
     """
-    if (
-        type(exponent) is int
-        and exponent < 0
-        and getattr(input, "dtype", np.dtype(float)).kind in "iu"
-    ):
+    kind = getattr(input, "dtype", np.dtype(float)).kind
+    if type(exponent) is int and exponent < 0 and kind in "biu":
         raise RuntimeError("pow: integers to negative powers are no integers; cast them to floats")
     return ops.power(input, exponent)
 

@@ -207,6 +207,10 @@ def logsumexp(input: Array, dim: Dim, keepdim: bool = False) -> Any:
     """Returns the logarithm of sums of exponentials over axes."""
     if dim is None and input.ndim > 1:
         dim = tuple(range(input.ndim))
+    if input.dtype.kind == "c":
+        from ...scipy import special  # which few programs need
+
+        return special.logsumexp(input, axes_of(input, dim), keepdims=keepdim)
     return ops.logsumexp(as_floats(input), axes_of(input, dim), keepdims=keepdim)
 
 
@@ -337,6 +341,8 @@ def median(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
     2.0
     """
     if dim is None:
+        if not input.size and input.dtype.kind in "fV":
+            return ops.sum(input) + np.nan
         flat = ops.sort(ops.reshape(input, -1))
         found = flat[(flat.shape[0] - 1) // 2]
         if input.dtype.kind != "f":
@@ -365,6 +371,8 @@ def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> An
     if not input.shape and dim is not None:
         return ValuesIndices(copied(input), first_places(input))
     x, axis = (ops.reshape(input, -1), 0) if dim is None else (input, dim)
+    if dim is None and not input.size:
+        return median(input)
     order = ops.argsort(x, axis, stable=True)
     present = ops.sum(ops.logical_not(ops.isnan(x)), axis, keepdims=True)
     middle = ops.maximum((present - 1) // 2, 0)
@@ -467,7 +475,9 @@ def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     x = ops.reshape(input, -1)
     if bins < 1 or not min <= max or not np.isfinite([min, max]).all():
         raise RuntimeError(f"histc: {bins} bins from {min} to {max}")
-    low, high = (min, max) if min != max else (ops.min(x).item(), ops.max(x).item())
+    low, high = (min, max)
+    if low == high and x.size:
+        low, high = ops.min(x).item(), ops.max(x).item()
     low, high = (low - 1, high + 1) if low == high else (low, high)
     places = ops.astype(ops.floor((x - low) * (bins / (high - low))), np.dtype(np.int64))
     places = ops.where(ops.equal(x, high), bins - 1, places)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...primitives.core.array import Array
+from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
 from .naming import copied, on_host
@@ -438,9 +439,18 @@ def tile(input: Array, dims: Sequence[int]) -> Any:
 
 
 def repeat_interleave(
-    input: Array, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+    input: Array,
+    repeats: Any = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
 ) -> Any:
-    """Returns every element repeated, along an axis or, by default, in a row."""
+    """Returns every element repeated, along an axis or, by default, in a row.
+
+    Numbers of repeats alone give every place as often as they say.
+    """
+    if repeats is None:
+        input, repeats = beside(input, np.arange(input.shape[0])), input
     counts = repeats if isinstance(repeats, int) else on_host(repeats)
     found = ops.repeat(input, counts, dim)
     length = found.shape[0 if dim is None else dim]

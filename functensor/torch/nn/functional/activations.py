@@ -70,7 +70,8 @@ def gelu(input: Array, approximate: str = "none") -> Any:
 
 def silu(input: Array, inplace: bool = False) -> Any:
     """Returns ``x * sigmoid(x)``."""
-    return written(input, ops.silu(input), inplace)
+    found = input * sigmoid(input) if input.dtype.kind == "c" else ops.silu(input)
+    return written(input, found, inplace)
 
 
 def mish(input: Array, inplace: bool = False) -> Any:

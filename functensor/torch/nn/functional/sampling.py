@@ -72,12 +72,17 @@ def pixels(coordinate: Any, length: int, padding_mode: str, corners: bool) -> An
 
 
 def around(x: Any, length: int, padding_mode: str, corners: bool) -> Any:
-    """Returns places that are brought into an image, unless what is outside is zero."""
+    """Returns places that are brought into an image, unless what is outside is zero.
+
+    Of places at its ends, and of NaN, which becomes the first, the derivative is 0.
+    """
     if padding_mode == "zeros":
         return x
     if padding_mode == "reflection":
         x = reflected(x, 0, length - 1) if corners else reflected(x, -0.5, length - 0.5)
-    return ops.clip(x, 0, length - 1)
+    fixed = ops.stop_gradient(x)
+    limited = ops.where(ops.isnan(fixed), 0, ops.clip(fixed, 0, length - 1))
+    return ops.where(ops.logical_and(fixed > 0, fixed < length - 1), x, limited)
 
 
 def elements_at(x: Any, places: Sequence[Any]) -> Any:
@@ -86,11 +91,13 @@ def elements_at(x: Any, places: Sequence[Any]) -> Any:
     ``x`` has the shape (batch, channels, ...), each of the places (batch, points).
     """
     lengths = x.shape[2:]
+    within = [ops.logical_and(p >= 0, p <= length - 1) for p, length in zip(places, lengths)]
     inside: Any = True
     number: Any = 0
-    for place, length in zip(places, lengths):
-        inside = ops.logical_and(inside, ops.logical_and(place >= 0, place <= length - 1))
-        number = number * length + ops.astype(ops.clip(place, 0, length - 1), np.dtype(np.int64))
+    for place, length, here in zip(places, lengths, within):
+        inside = ops.logical_and(inside, here)
+        # What is outside, NaN too, reads the first element, whatever its weight.
+        number = number * length + ops.astype(ops.where(here, place, 0), np.dtype(np.int64))
     flat = ops.reshape(x, (*x.shape[:2], prod(lengths)))
     wide = ops.broadcast_to(number[:, None], (*x.shape[:2], number.shape[-1]))
     return ops.where(inside[:, None], ops.take_along_axis(flat, wide, -1), 0)
@@ -146,7 +153,9 @@ def grid_sample(
     own = "zeros" if mode == "bicubic" else padding_mode
     xs = [pixels(points[..., n - 1 - i], lengths[i], own, corners) for i in range(n)]
     if mode == "nearest":
-        out = elements_at(input, [ops.round(ops.stop_gradient(x)) for x in xs])
+        found = elements_at(input, [ops.round(ops.stop_gradient(x)) for x in xs])
+        # The grid has a gradient, of zeros.
+        out = ops.where(False, sum(xs)[:, None], found)
     else:
         lows = [ops.floor(ops.stop_gradient(x)) for x in xs]
         if mode == "bicubic":

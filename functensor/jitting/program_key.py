@@ -2,8 +2,10 @@
 
 The text has all that a plan follows from: types, parameters, constants, and the lines of the user
 that a plan shows, with those of the bodies of loops and choices. Calls that plans have the
-equations of are told by these. A program with other calls has no text, and neither has one with a
-primitive or a parameter from outside of the library.
+equations of are told by these. Of other calls, plans know no more than that they are made: they are
+told by their numbers, and a plan from the disk makes those of its own process. A program with calls
+that others see has no text, and neither has one with a primitive or a parameter from outside of the
+library.
 """
 
 from __future__ import annotations
@@ -38,6 +40,11 @@ CONTROL = os.path.join(os.path.dirname(os.path.dirname(__file__)), "control")
 # Folders of which no plan over NumPy follows.
 OTHER_FOLDERS = frozenset({"__pycache__", "cuda"})
 OTHER_LIBRARIES = "scipy", "ml_dtypes"
+# What passes and plans may ask of a call that has no program.
+CALL_FACTS = (
+    "name", "told_as", "family", "constant", "broadcasts", "creates", "fused", "trips", "chooses",
+    "device", "dissolves", "each_time",
+)  # fmt: skip
 PLAIN_TYPES = frozenset({bool, bytes, complex, float, int, str, type(None), type(...)})
 
 
@@ -46,11 +53,11 @@ class ToldProgram(NamedTuple):
 
     Attributes:
         text: what no other program has.
-        arrays: its constants, in order.
+        held: its constants, and the calls that are told by their numbers, in order.
     """
 
     text: str
-    arrays: list[Any]
+    held: list[Any]
 
 
 class Untold(Exception):
@@ -78,16 +85,16 @@ class Teller:
 
     def __init__(self) -> None:
         self.numbers: dict[Variable, int] = {}
-        self.arrays: list[Any] = []
+        self.held: list[Any] = []
         # The numbers of bodies that stand in the text already.
         self.bodies: dict[Program, int] = {}
-        # The texts of constants, by the identity of their memory.
+        # The texts of constants and of calls, by identity.
         self.known: dict[int, str] = {}
         self.dtypes: dict[Any, str] = {}
         self.size = 0
 
     def told(self, program: Program, begin: str) -> ToldProgram:
-        return ToldProgram("\n".join([begin, *self.lines(program)]), self.arrays)
+        return ToldProgram("\n".join([begin, *self.lines(program)]), self.held)
 
     def lines(self, program: Program) -> list[str]:
         """Returns the lines of a program; those of bodies stand before their equations."""
@@ -125,11 +132,28 @@ class Teller:
                 raise Untold(primitive.name)
             return primitive.name
         kind, facts = type(primitive), primitive.plain_facts()
-        if facts is None or kind.__module__.partition(".")[0] != LIBRARY:
+        if kind.__module__.partition(".")[0] != LIBRARY:
             raise Untold(primitive.name)
+        if facts is None:
+            return self.call(primitive)
         bodies = [self.bodies[body] for body in primitive.bodies]
         about = primitive.name, primitive.told_as, primitive.effect, primitive.collective
         return f"{kind.__qualname__} {about!r} {bodies} {self.value(facts)}"
+
+    def call(self, call: Any) -> str:
+        """Returns the text of a call that plans look into no further: a number, and what it says.
+
+        No pass leaves out one of two calls, or computes one ahead.
+        """
+        if call.bodies or call.program is not None or call.effect or call.collective:
+            raise Untold(call.name)
+        found = self.known.get(id(call))
+        if found is None:
+            about = tuple([getattr(call, name) for name in CALL_FACTS])
+            number, kind = len(self.held), type(call).__qualname__
+            found = self.known[id(call)] = f"call {number} {kind}{self.value(about)}"
+            self.held.append(call)
+        return found
 
     def new(self, x: Variable) -> str:
         """Returns the text of a variable's type, and gives it a number."""
@@ -183,9 +207,9 @@ class Teller:
             if type(x) is not np.ndarray or x.dtype.hasobject or self.size > MOST_CONSTANTS:
                 raise Untold("a constant")
             digest = sha256(x.tobytes()).hexdigest()
-            number, how = len(self.arrays), (x.shape, x.strides, x.flags.writeable)
+            number, how = len(self.held), (x.shape, x.strides, x.flags.writeable)
             found = self.known[id(x)] = f"array {number} {self.dtype(x.dtype)}{how} {digest}"
-            self.arrays.append(x)
+            self.held.append(x)
         return found
 
 

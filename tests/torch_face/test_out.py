@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import warnings
 
@@ -210,13 +211,17 @@ def test_the_record_is_pytorchs():
 
 
 def calls_of(function, *args):
-    """Returns how many functions of Python run."""
+    """Returns how many functions of Python run, without those of garbage collections."""
     found = []
+    collects = gc.isenabled()
+    gc.disable()
     sys.setprofile(lambda frame, event, arg: found.append(event) if event == "call" else None)
     try:
         function(*args)
     finally:
         sys.setprofile(None)
+        if collects:
+            gc.enable()
     return len(found)
 
 

@@ -3,8 +3,8 @@
 A file has the text of a plan, the code that Python made of it, the values of its names, and the
 names of the objects that its machine code is in. It is kept by a hash of the program that the plan
 is made of, and of all else that the plan follows from. Loops and choices that it calls are pickled,
-and the plan of a loop's steps is in a file of its own. A plan that holds what has no name or takes
-much room is not kept.
+and the plan of a loop's steps is in a file of its own. Other calls, and constants, are those of the
+process that takes the plan. A plan that holds what has no name or takes much room is not kept.
 
 Where machine code fails, because an index in a loop is out of bounds, NumPy runs equations again.
 A plan from the disk has none, and makes the plan anew for that.
@@ -67,18 +67,18 @@ def kept_or_made(tell: Callable[[], Any], make: Callable[[], Any]) -> Any:
     """Returns a plan from the disk, or makes it, and keeps it there.
 
     Args:
-        tell: returns the text of its program, with the constants; or None.
+        tell: returns the text of its program, with what the program holds; or None.
         make: returns the plan; or None.
     """
     told = None if user_cache().folder is None else tell()
     if told is None:
         return make()
     key = plan_key(told.text)
-    plan = kept_plan(key, told.arrays, make)
+    plan = kept_plan(key, told.held, make)
     if plan is None:
         plan = make()
         if plan is not None:
-            keep_plan(key, plan, told.arrays)
+            keep_plan(key, plan, told.held)
     return plan
 
 
@@ -108,19 +108,20 @@ def plan_key(told: str) -> str:
 class Pickler(pickle.Pickler):
     """Writes the parts of a plan.
 
-    Arrays of the program itself are named by their numbers, and functions of primitives by these.
+    Arrays and calls of the program itself are named by their numbers, and functions of primitives
+    by these.
 
     Args:
         file: where it writes.
-        arrays: the constants of the program.
+        held: the constants of the program, and calls.
         equations: the equations of the plan, with None among them.
     """
 
     def __init__(
-        self, file: io.BytesIO, arrays: Sequence[Any], equations: Sequence[EquationLike | None]
+        self, file: io.BytesIO, held: Sequence[Any], equations: Sequence[EquationLike | None]
     ) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self._names: dict[int, Any] = {id(x): i for i, x in enumerate(arrays)}
+        self._names: dict[int, Any] = {id(x): i for i, x in enumerate(held)}
         for equation in equations:
             primitive = None if equation is None else equation.primitive
             if primitive is not None and primitive.impl is not None:
@@ -140,16 +141,16 @@ class Unpickler(pickle.Unpickler):
 
     Args:
         contents: those of the file.
-        arrays: the constants of the program.
+        held: the constants of the program, and calls.
     """
 
-    def __init__(self, contents: bytes, arrays: Sequence[Any]) -> None:
+    def __init__(self, contents: bytes, held: Sequence[Any]) -> None:
         super().__init__(io.BytesIO(contents))
-        self._arrays = arrays
+        self._held = held
 
     def persistent_load(self, name: Any) -> Any:
         if isinstance(name, int):
-            return self._arrays[name]
+            return self._held[name]
         primitive, is_whole = name
         return primitive.impl if is_whole else unwrapped(primitive.impl)
 
@@ -166,21 +167,21 @@ def may_be_named(module: str | None, name: str) -> bool:
     return module.partition(".")[0] in KNOWN_PACKAGES or (module, name) in KNOWN_FUNCTIONS
 
 
-def keep_plan(key: str, plan: CpuPlan, arrays: Sequence[Any]) -> None:
+def keep_plan(key: str, plan: CpuPlan, held: Sequence[Any]) -> None:
     """Writes a plan to the disk, if it can be written, for `kept_plan`.
 
     Args:
         key: what it is kept by.
         plan: the plan.
-        arrays: the constants of the program.
+        held: the constants of the program, and calls.
     """
     with suppress(NotKept, pickle.PicklingError, TypeError, AttributeError, ValueError):
-        contents = file_contents(plan.parts, arrays)
+        contents = file_contents(plan.parts, held)
         if len(contents) <= LARGEST_PLAN:
             user_cache().put(key, contents, PLAN)
 
 
-def file_contents(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
+def file_contents(parts: PlanParts, held: Sequence[Any]) -> bytes:
     """Returns the contents of the file of a plan.
 
     Raises:
@@ -205,7 +206,7 @@ def file_contents(parts: PlanParts, arrays: Sequence[Any]) -> bytes:
     entered_later |= dict.fromkeys(own)
     scope = {k: v for k, v in (parts.scope | entered_later).items() if k not in base}
     file = io.BytesIO()
-    Pickler(file, arrays, parts.origins).dump({
+    Pickler(file, held, parts.origins).dump({
         **parts._asdict(),
         "code": marshal.dumps(code),
         "origins": [*short_origins(parts.origins)],
@@ -292,26 +293,26 @@ class CalledAnew:
         return self._anew.parts.calls[self._name].sources()  # type: ignore[no-any-return]
 
 
-def kept_plan(key: str, arrays: Sequence[Any], make: Callable[[], Any]) -> CpuPlan | None:
+def kept_plan(key: str, held: Sequence[Any], make: Callable[[], Any]) -> CpuPlan | None:
     """Returns a plan that an earlier process has made; None where there is none that fits.
 
     Args:
         key: what it is kept by.
-        arrays: the constants of the program.
+        held: the constants of the program, and calls.
         make: makes it anew.
     """
     contents = user_cache().get(key, PLAN)
     # The file is the user's own, whole and of this version. All else is another fault of a cache.
     with suppress(Exception):
-        return None if contents is None else plan_of_file(contents, arrays, make)
+        return None if contents is None else plan_of_file(contents, held, make)
     return None
 
 
 def plan_of_file(
-    contents: bytes, arrays: Sequence[Any], make: Callable[[], Any]
+    contents: bytes, held: Sequence[Any], make: Callable[[], Any]
 ) -> CpuPlan | None:
     """Returns the plan of a file; None where an object is missing."""
-    state = Unpickler(contents, arrays).load()
+    state = Unpickler(contents, held).load()
     scope = Source().scope | state["scope"]
     anew = MadeAnew(make)
     scope |= {name: CalledAnew(anew, name, scope[name]) for name in state.pop("made_anew")}

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import tree
 from ..backends.errors.public_functions import check_function
-from ..functions.closure import close
+from ..functions.closure import close, kept_as_it_is
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.buffers import beside, owned, wrap
@@ -273,6 +273,9 @@ def custom_root(
     types = [shape_dtype(leaf).strong() for leaf in leaves]
     leaves = [wrap(owned(leaf)) for leaf in leaves]
     closed, constants = close(f, treedef.unflatten(leaves))
+    # They may run later, too.
+    solve = kept_as_it_is(solve, leaves)
+    tangent_solve = tangent_solve and kept_as_it_is(tangent_solve, leaves)
     count = len(leaves)
     aux_tree: Any = None
 

@@ -17,12 +17,13 @@ from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import wrap
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.trace import RAW, Trace, base_trace, new, run, slot, under
+from .frozen_closure import frozen
 
 if TYPE_CHECKING:
     from ..primitives.core.annotations import Value
     from ..primitives.core.primitive_like import Call
 
-__all__ = ["ClosedOver", "ClosureTrace", "close"]
+__all__ = ["ClosedOver", "ClosureTrace", "close", "kept_as_it_is"]
 
 
 class ClosedOver:
@@ -120,8 +121,26 @@ class ClosureTrace(Trace):
         )
 
 
+def kept_as_it_is(fun: Callable[..., Any], *args: Any) -> Callable[..., Any]:
+    """Returns a function that does later what another does now: it keeps what that closes over.
+
+    Names may come to stand for others, as in the next step of a loop. Where nothing is transformed,
+    nothing runs later, and the function itself is returned.
+
+    Args:
+        fun: the function.
+        args: what it is about to be called with.
+    """
+    if base_trace() is RAW and not any(isinstance(x, Tracer) for x in tree.leaves(args)):
+        return fun
+    kept: Callable[..., Any] = frozen(fun, {}, in_place=True)
+    return kept
+
+
 def close(fun: Callable[..., Any], *args: Any) -> tuple[Callable[..., Any], list[Any]]:
     """Returns a function of what ``fun`` closes over and of its arguments, and the former.
+
+    It keeps what ``fun`` closes over now.
 
     Args:
         fun: takes and returns trees of arrays.
@@ -134,6 +153,7 @@ def close(fun: Callable[..., Any], *args: Any) -> tuple[Callable[..., Any], list
     >>> closed(constants, 3.0), constants
     (6.0, [])
     """
+    fun = kept_as_it_is(fun, *args)
     base = base_trace()
     if base is RAW:
         return lambda constants, *args: fun(*args), []

@@ -40,6 +40,8 @@ class KeyStream:
     """
 
     __slots__ = ("_key", "_position")
+    # A function that runs again, or later, has the keys of its first run.
+    copied_with_closures = True
 
     def __init__(self, key: RandomKey | int | np.integer[Any] = 0) -> None:
         self._key = key_of(key) if isinstance(key, int | np.integer) else checked_key(key)

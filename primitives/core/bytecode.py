@@ -17,8 +17,8 @@ from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
 __all__ = [
-    "closed_over", "compares_with_none", "does_nothing", "drops_result", "is_filled", "reads_after",
-    "reads_item", "stores_item",
+    "assigned_names", "closed_over", "compares_with_none", "does_nothing", "drops_result",
+    "is_filled", "reads_after", "reads_item", "stores_item",
 ]  # fmt: skip
 
 # Since Python 3.12 an assignment to a slice with a colon is an instruction of its own.
@@ -123,6 +123,15 @@ def is_filled(cell: CellType) -> bool:
     except ValueError:
         return False
     return True
+
+
+@lru_cache(maxsize=1024)
+def assigned_names(code: CodeType) -> frozenset[str]:
+    """Returns the variables of outer functions that a function, or one within it, assigns to."""
+    steps = dis.get_instructions(code)
+    stored = {step.argval for step in steps if step.opname in ("STORE_DEREF", "DELETE_DEREF")}
+    inner = [assigned_names(x) for x in code.co_consts if isinstance(x, CodeType)]
+    return frozenset(code.co_freevars).intersection(stored.union(*inner))
 
 
 def closed_over(fun: FunctionType) -> dict[str, Any]:

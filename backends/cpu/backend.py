@@ -20,6 +20,7 @@ from . import (
     convolution,
     cross_entropy,
     error_function,
+    large_convolutions,
     malloc,
     normalization,
     parallel,
@@ -100,9 +101,11 @@ class NumpyBackend(protocol.Backend):
         malloc.keep_freed_memory()
         named = {n: getattr(module, n) for module, names in KERNELS.items() for n in names}
         calm = {n: parallel.kept_calm(named[n]) for n in OF_MANY_PRODUCTS}
+        of_windows = KERNELS[convolution]
         self.kernels = {
             **named,
             **calm,
+            **{n: large_convolutions.by_machine_code(n, calm[n]) for n in of_windows},
             "dropout": philox.numpy_dropout,
             "logistic": activations.sigmoid,
             "random_bits": philox.numpy_random_bits,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ....config import config
 from ....kernels.check import check_kernel
-from ....native.machine import rest
 from ...convolution import MOST_PARTIAL_SUMS
 from ..codegen.operands import form_of, is_native_array
 from ..regions.grid import Blocks
@@ -16,12 +15,11 @@ from .kernel_gradients import kernel_gradient
 from .native_run import MOST_BLOCKS, SMALLEST_EFFORT_TO_SHARE
 from .sliding import MOST_TERMS_IN_REGISTERS, Sliding, in_parts, part_length
 from .sliding_runs import NativeConvolution, NativeKernelGradient, SlidingRun
-from .told_flags import telling_kernel
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike
 
-__all__ = ["native_convolution", "telling_convolution"]
+__all__ = ["native_convolution"]
 
 CONVOLVED_DTYPES = "fd"
 # Of fewer places in a row too few sums are in registers at a time.
@@ -66,22 +64,6 @@ def native_convolution(name: str, equation: EquationLike) -> SlidingRun | None:
     count = min(most, rows) if effort >= SMALLEST_EFFORT_TO_SHARE else 1
     run: type[SlidingRun] = NativeKernelGradient if of_kernel else NativeConvolution
     return run(kernel, equation, sliding, Blocks(rows, count))
-
-
-def telling_convolution(equation: EquationLike) -> SlidingRun | None:
-    """Returns the run of a convolution by a compiled kernel, which tells of exceptions.
-
-    None where NumPy computes it.
-
-    Raises:
-        NotCompiled: the kernel cannot be compiled, or cannot tell of them.
-        NativeUnavailable: kernels cannot be compiled here.
-    """
-    run = native_convolution("windows", equation)
-    if run is not None:
-        run.enter = telling_kernel(run.kernel)
-        rest()
-    return run
 
 
 def rows_of_convolution(sliding: Sliding) -> tuple[int, int]:

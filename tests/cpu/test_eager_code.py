@@ -34,6 +34,7 @@ def begins_anew(monkeypatch):
     """Has machine code made of small work too, after the first call."""
     monkeypatch.setattr(eager_kernels, "kernels", {})
     monkeypatch.setattr(eager_kernels, "SECONDS_BEFORE_COMPILING", 0.0)
+    monkeypatch.setattr(eager_kernels, "CALLS_BEFORE_COMPILING", 1)
     monkeypatch.setattr(eager_kernels, "COMPARED_CALLS", 10**9)
     monkeypatch.setattr(eager_code, "SMALLEST_WORK", 0)
     monkeypatch.setattr(eager_code, "FEWEST_POOLED", 0)
@@ -330,6 +331,15 @@ def test_the_latest_times_of_numpy_are_compared(monkeypatch):
         found._note_numpy(took, ())
     assert found._times[0] == [0.2, 0.3, 0.4]
     assert found._job is None
+
+
+@needs_code
+def test_machine_code_is_made_after_some_calls(monkeypatch):
+    monkeypatch.setattr(eager_kernels, "CALLS_BEFORE_COMPILING", 3)
+    operands, params = CALL
+    for made in (False, False, True):
+        KERNELS["conv"](*operands, **params)
+        assert (compiled() == ["conv"]) == made
 
 
 def test_the_table_is_bounded(monkeypatch):

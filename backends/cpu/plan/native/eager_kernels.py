@@ -26,8 +26,9 @@ __all__ = ["EagerKernel", "eager_kernel"]
 
 # So many are known at once.
 MOST_KERNELS = 512
-# NumPy computes one for so long, in seconds, before its kernel is compiled.
-SECONDS_BEFORE_COMPILING = 0.005
+# NumPy computes one for so long, in seconds, and so often, before its kernel is compiled. Those of
+# shapes that change from call to call are not worth it.
+SECONDS_BEFORE_COMPILING, CALLS_BEFORE_COMPILING = 0.005, 3
 # The calls of each way whose shortest times are compared.
 COMPARED_CALLS = 8
 # The modules and the functions that make runs. These take the name of the primitive, the shapes of
@@ -101,7 +102,8 @@ class EagerKernel:
         times.append(took)
         self._spent += took
         waits = self._job is not None and not self._job.dropped
-        if waits or self._spent < SECONDS_BEFORE_COMPILING:
+        enough = len(times) >= CALLS_BEFORE_COMPILING
+        if waits or not enough or self._spent < SECONDS_BEFORE_COMPILING:
             return
         if why_not():
             self.decided = True

@@ -19,6 +19,7 @@ from . import (
     attention,
     convolution,
     cross_entropy,
+    eager_code,
     error_function,
     malloc,
     normalization,
@@ -100,9 +101,10 @@ class NumpyBackend(protocol.Backend):
         malloc.keep_freed_memory()
         named = {n: getattr(module, n) for module, names in KERNELS.items() for n in names}
         calm = {n: parallel.kept_calm(named[n]) for n in OF_MANY_PRODUCTS}
+        plain = named | calm
         self.kernels = {
-            **named,
-            **calm,
+            **plain,
+            **{n: eager_code.by_machine_code(n, plain[n]) for n in eager_code.COMPILED},
             "dropout": philox.numpy_dropout,
             "logistic": activations.sigmoid,
             "random_bits": philox.numpy_random_bits,

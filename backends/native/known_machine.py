@@ -11,15 +11,18 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 
+from .instruction_sets import InstructionSet
 from .object_cache import FORMAT, MACHINE, ObjectCache
 from .object_loader import can_load
 
-__all__ = ["keep_machine", "kept_machine"]
+__all__ = ["keep_machine", "kept_machine", "vector_bytes_in"]
 
 PROCESSOR_FILE = "/proc/cpuinfo"
 # What tells one kind of processor from others, of the lines about the first one.
 TOLD = frozenset({"cpu family", "flags", "model", "model name", "stepping", "vendor_id"})
 LINES_OF_PROCESSOR = 64
+# What LLVM says begins with so many lines of versions. What the processor can do comes next.
+LINES_OF_VERSIONS = 3
 
 
 @cache
@@ -67,3 +70,8 @@ def keep_machine(cache: ObjectCache, said: str) -> None:
     """Keeps what LLVM says."""
     if told_machine() and kept_machine(cache) != said:
         cache.put(name_of_machine(), said.encode(), MACHINE)
+
+
+def vector_bytes_in(said: str) -> int:
+    """Returns the size of a vector register, by what LLVM has said."""
+    return int(said.split("\n")[LINES_OF_VERSIONS + InstructionSet._fields.index("vector_bytes")])

@@ -33,7 +33,7 @@ from .blas import blas_functions
 from .c_library import c_function, c_functions, load_library, python_functions
 from .code import Code
 from .instruction_sets import InstructionSet, NativeUnavailable, known_set
-from .known_machine import keep_machine, kept_machine
+from .known_machine import keep_machine, kept_machine, vector_bytes_in
 from .library_pages import LibraryPages
 from .object_cache import FORMAT, ObjectCache, user_cache
 from .object_loader import NotLoaded, free, loaded_object
@@ -42,7 +42,7 @@ __all__ = [
     *("COMMAND", "FEW_PASSES", "Code", "InstructionSet", "NativeUnavailable", "NotCompiled"),
     "compiles_here",
     *("in_step", "instruction_set", "kept_code", "llvm_version", "machine_code", "name_in_cache"),
-    *("object_text", "rest", "why_not"),
+    *("object_text", "rest", "vector_bytes", "why_not"),
 ]
 
 COMMAND = "pip install 'functensor[native]'"
@@ -100,6 +100,16 @@ def instruction_set() -> InstructionSet:
         NativeUnavailable: kernels cannot be compiled here.
     """
     return _llvm().machine
+
+
+def vector_bytes() -> int:
+    """Returns the size of a vector register, as LLVM told this process or an earlier one.
+
+    Raises:
+        NativeUnavailable: kernels cannot be compiled here.
+    """
+    said = "" if _llvm_loaded else kept_machine(user_cache())
+    return vector_bytes_in(said) if said else instruction_set().vector_bytes
 
 
 def llvm_version() -> str:

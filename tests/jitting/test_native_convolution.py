@@ -241,7 +241,15 @@ SLIDINGS = {
         np.dtype("f4"), 1, 100, 16, (3, 6), (1, 1), (1, 1), (1, 1), ((0, 0), (0, 0))
     ),
 }
-
+WIDE = {
+    "outputs beside two registers": Sliding(
+        np.dtype("f4"), 2, 24, 43, (5, 16), (3, 3), (1, 1), (1, 1), ((1, 1), (2, 0)), wide=True
+    ),
+    "one register": Sliding(
+        np.dtype("f8"), 2, 4, 9, (6, 27), (3, 3), (1, 1), (1, 1), ((0, 0), (1, 1)), wide=True
+    ),
+}
+SLIDINGS |= WIDE
 
 @pytest.mark.parametrize("sliding", SLIDINGS.values(), ids=SLIDINGS)
 def test_kernels_keep_the_rules_of_their_language(sliding):
@@ -267,6 +275,36 @@ def test_kernels_of_derivatives_keep_the_rules(sliding):
         interpret(kernel, [x, g, out], *block)
     run_compiled(kernel, [x, g, found], blocks)
     np.testing.assert_array_equal(found, out)
+
+
+def bits_of(make, sliding, arrays):
+    """Returns what a kernel computes of arrays, as its bytes."""
+    kernel = make("windows", sliding)
+    out = kernel.buffers[2]
+    shape = (1, out.shape[1]) if out.role == "part" else out.shape
+    found = np.full(shape, np.nan, out.dtype)
+    run_compiled(kernel, [*arrays, found], [(0, 0, sliding.images)])
+    return found.tobytes()
+
+
+@pytest.mark.parametrize("sliding", WIDE.values(), ids=WIDE)
+def test_wide_registers_change_no_bit(sliding):
+    narrow = sliding._replace(wide=False)
+    assert (narrow.sums, narrow.lanes) == (6, 64 // sliding.dtype.itemsize)
+    assert sliding.sums > 6
+    assert sliding.lanes == (32 if sliding.outputs > 32 else narrow.lanes)
+    x, g = (arrays(b.shape, 1, b.dtype)[0] for b in kernel_gradient("windows", narrow).buffers[:2])
+    assert bits_of(kernel_gradient, sliding, [x, g]) == bits_of(kernel_gradient, narrow, [x, g])
+    taps = arrays((sliding.terms, sliding.outputs), 1, sliding.dtype)[0]
+    found = []
+    for each in (sliding, narrow):
+        panels = [
+            taps[:, begin + i * lanes : begin + (i + 1) * lanes].ravel()
+            for count, begin, lanes in each.panels
+            for i in range(count)
+        ]
+        found.append(bits_of(convolution_kernel, each, [x, np.concatenate(panels)]))
+    assert found[0] == found[1]
 
 
 @st.composite

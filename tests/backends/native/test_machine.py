@@ -454,3 +454,16 @@ def test_the_functions_of_the_c_library():
     assert all(found.values())
     x = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(found["sinf"])(0.5)
     assert x == pytest.approx(np.sin(0.5), rel=1e-7)
+
+
+@needs_llvm
+def test_the_size_of_registers_is_known_without_llvm(monkeypatch):
+    wanted, said = machine.instruction_set().vector_bytes, machine._llvm().key
+    assert machine.vector_bytes() == wanted
+    monkeypatch.setattr(machine, "_llvm_loaded", [])
+    monkeypatch.setattr(machine, "instruction_set", lambda: 1 / 0)
+    monkeypatch.setattr(machine, "kept_machine", lambda cache: said)
+    assert machine.vector_bytes() == wanted
+    monkeypatch.setattr(machine, "kept_machine", lambda cache: "")
+    with pytest.raises(ZeroDivisionError):
+        machine.vector_bytes()

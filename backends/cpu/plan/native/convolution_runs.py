@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from ....config import config
 from ....kernels.check import check_kernel
+from ....kernels.schedule import LANE_BYTES
+from ....native.machine import vector_bytes
 from ...convolution import MOST_PARTIAL_SUMS
 from ..codegen.operands import form_of, is_native_array
 from ..regions.grid import Blocks
 from .convolutions import convolution_kernel
 from .kernel_gradients import kernel_gradient
 from .native_run import MOST_BLOCKS, SMALLEST_EFFORT_TO_SHARE
-from .sliding import MOST_TERMS_IN_REGISTERS, Sliding, in_parts, part_length
+from .sliding import LARGEST_PANEL, MOST_TERMS_IN_REGISTERS, Sliding, in_parts, part_length
 from .sliding_runs import NativeConvolution, NativeKernelGradient, SlidingRun
 
 if TYPE_CHECKING:
@@ -24,8 +26,6 @@ __all__ = ["native_convolution"]
 CONVOLVED_DTYPES = "fd"
 # Of fewer places in a row too few sums are in registers at a time.
 FEWEST_PLACES_OF_A_ROW = 4
-# Larger panels of weights, in bytes, do not stay in the cache while a row is gone over.
-LARGEST_PANEL = 1 << 18
 # Larger sums for all terms and outputs, in bytes, do not stay there either.
 LARGEST_SUMS = 1 << 18
 # What longer rows need for the sums of a turn does not stay there.
@@ -113,6 +113,7 @@ def sliding_of(equation: EquationLike) -> Sliding | None:
         (*(1,) * whole, *geometry.stride),
         (*(1,) * whole, *geometry.dilation),
         (*((0, 0),) * whole, *padding),
+        vector_bytes() >= LANE_BYTES,
     )
     return sliding if is_quick(sliding, equation.primitive.name) else None
 
@@ -127,7 +128,7 @@ def is_quick(sliding: Sliding, name: str) -> bool:
     itemsize = sliding.dtype.itemsize
     if not sliding.images * sliding.terms * sliding.outputs * prod(sliding.places):
         return False
-    if sliding.places[1] < FEWEST_PLACES_OF_A_ROW or sliding.outputs < sliding.lanes:
+    if sliding.places[1] < FEWEST_PLACES_OF_A_ROW or sliding.outputs < sliding.fewest_lanes:
         return False
     if min(min(pair) for pair in sliding.padding) < 0:
         return False
@@ -148,4 +149,4 @@ def is_quick(sliding: Sliding, name: str) -> bool:
     weights = sliding.terms * sliding.outputs * itemsize
     if name == "conv" and weights > sliding.images * prod(sliding.places) * MOST_WEIGHTS:
         return False
-    return sliding.terms * sliding.lanes * itemsize <= LARGEST_PANEL
+    return sliding.terms * sliding.fewest_lanes * itemsize <= LARGEST_PANEL

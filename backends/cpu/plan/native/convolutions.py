@@ -71,7 +71,8 @@ class DirectConvolution:
 
     def _row(self, panel: Panel) -> list[Statement]:
         """Returns the loops over the places of a row."""
-        return [self._group(panel, *group) for group in groups_of_places(self.sliding.places[1])]
+        groups = groups_of_places(self.sliding.places[1], self.sliding.sums)
+        return [self._group(panel, *group) for group in groups]
 
     def _group(self, panel: Panel, first: int, count: int, places: int) -> Statement:
         """Returns the loop over groups of places.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ....annotations import DType
 
 __all__ = [
+    "LARGEST_PANEL",
     "MOST_TERMS_IN_REGISTERS",
     "Images",
     "Panel",
@@ -22,8 +23,13 @@ __all__ = [
     "panels_of",
 ]
 
-# The sums that are in registers at a time, beside one another.
-MOST_SUMS = 6
+# The sums that are in registers at a time, beside one another. Where one register has all lanes,
+# there are more of them: of lanes in two registers, or in one.
+MOST_SUMS, MOST_DOUBLE_SUMS, MOST_SINGLE_SUMS = 6, 10, 12
+# Of shorter sums most of the time is that of storing results.
+FEWEST_WIDE_TERMS = 16
+# Larger panels of weights, in bytes, do not stay in the cache while a row is gone over.
+LARGEST_PANEL = 1 << 18
 # Longer sums are sums of parts, so that rounding errors grow less.
 MOST_TERMS_IN_REGISTERS, FEWEST_TERMS = 128, 15
 
@@ -37,6 +43,7 @@ class Sliding(NamedTuple):
         spatial, kernel: the lengths of the images and of the kernel.
         stride, dilation: how far places, and the kernel's elements, lie apart.
         padding: the zeros before and after each axis.
+        wide: whether one of the processor's registers has all of the usual lanes.
     """
 
     dtype: DType
@@ -48,6 +55,7 @@ class Sliding(NamedTuple):
     stride: tuple[int, int]
     dilation: tuple[int, int]
     padding: tuple[tuple[int, int], tuple[int, int]]
+    wide: bool = False
 
     @property
     def padded(self) -> tuple[int, int]:
@@ -70,7 +78,27 @@ class Sliding(NamedTuple):
     @property
     def lanes(self) -> int:
         """The number of outputs that are computed at a time."""
+        fewest = self.fewest_lanes
+        fits = 2 * fewest * self.terms * self.dtype.itemsize <= LARGEST_PANEL
+        wide = self.is_wide and fits and self.outputs >= 2 * fewest
+        return 2 * fewest if wide else fewest
+
+    @property
+    def is_wide(self) -> bool:
+        """Says whether all registers are used."""
+        return self.wide and self.terms >= FEWEST_WIDE_TERMS
+
+    @property
+    def fewest_lanes(self) -> int:
+        """The number of lanes where registers are narrow."""
         return LANE_BYTES // self.dtype.itemsize
+
+    @property
+    def sums(self) -> int:
+        """The most neighbouring places that are computed at a time."""
+        if not self.is_wide:
+            return MOST_SUMS
+        return MOST_DOUBLE_SUMS if self.lanes > self.fewest_lanes else MOST_SINGLE_SUMS
 
     @property
     def panels(self) -> list[tuple[int, int, int]]:
@@ -162,12 +190,16 @@ class Images:
         return [fill, For(row, [copy])]
 
 
-def groups_of_places(length: int) -> Iterator[tuple[int, int, int]]:
+def groups_of_places(length: int, most: int = MOST_SUMS) -> Iterator[tuple[int, int, int]]:
     """Yields for groups of neighbours the first place, the number of groups, and their length.
 
     There are two lengths at most, which differ by one.
+
+    Args:
+        length: the number of all places.
+        most: that of the places of a group.
     """
-    groups = ceil(length / MOST_SUMS)
+    groups = ceil(length / most)
     shorter, longer = divmod(length, groups)
     if longer:
         yield 0, longer, shorter + 1

@@ -97,13 +97,18 @@ class NativeConvolution(SlidingRun):
         self.weight_axes: Axes = (*self.spatial, channels, outputs)
         self.panels = sliding.panels
 
-    def __call__(self, x: Buffer, w: Buffer) -> Any:
-        """Returns the result; its channels lie last in memory."""
+    def __call__(self, x: Buffer, w: Buffer, *told: Buffer) -> Any:
+        """Returns the result; its channels lie last in memory.
+
+        Args:
+            x, w: what is convolved, and the weights.
+            told: the word of a kernel that tells of exceptions.
+        """
         # Zeros around the images are multiplied too, where eager mode multiplies nothing.
         if self.turned and self.is_padded and not np.isfinite(w).all():
             return conv_input_grad(x, w, **self.params)
         out = np.empty((*self.places, self.outputs), self.dtype)
-        self._run(np.ascontiguousarray(x.transpose(self.axes)), self._panels(w), out)
+        self._run(np.ascontiguousarray(x.transpose(self.axes)), self._panels(w), out, *told)
         return out.transpose(0, self.rank - 1, *range(1, self.rank - 1))
 
     def _panels(self, w: Buffer) -> Buffer:
@@ -130,11 +135,11 @@ class NativeKernelGradient(SlidingRun):
         super().__init__(kernel, equation, sliding, blocks)
         self.shape = equation.outputs[0].type.shape
 
-    def __call__(self, x: Buffer, g: Buffer) -> Any:
-        """Returns the result."""
+    def __call__(self, x: Buffer, g: Buffer, *told: Buffer) -> Any:
+        """Returns the result; ``told`` is the word of a kernel that tells of exceptions."""
         parts = np.empty((len(self.blocks), self.terms, self.outputs), self.dtype)
         x = np.ascontiguousarray(x.transpose(self.axes))
-        self._run(x, np.ascontiguousarray(g.transpose(0, *self.spatial, 1)), parts)
+        self._run(x, np.ascontiguousarray(g.transpose(0, *self.spatial, 1)), parts, *told)
         total = parts.sum(axis=0) if len(parts) > 1 else parts[0]
         outputs, channels, *kernel = self.shape
         axes = (self.rank - 1, self.rank - 2, *range(self.rank - 2))

@@ -34,20 +34,24 @@ from .desk import (
 )
 from .entry import ObjectsCall, objects_call
 from .machine import FEW_PASSES, machine_code
+from .told_flags import FLAG_TEXTS, forgotten_flags
 
 if TYPE_CHECKING:
     from .instructions import Lines
     from .printer import Module
 
 __all__ = [
-    *("Team", "TeamOfPieces", "opened_and_closed", "serve_teams", "server"),
+    *("TOLD", "Team", "TeamOfPieces", "opened_and_closed", "serve_teams", "server"),
     "shared_call",
 ]
 
 # The claim has a number of 32 bits that tells pieces of work apart, the count of parts, and the
 # number of the next part; 16 bits for each of these. The desk is where the team is to lie, or null;
-# the place is that on the desk where it lies, or null.
-CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE = (APART * i for i in range(6))
+# the place is that on the desk where it lies, or null. The last word has what the processor has told
+# of the parts' arithmetic.
+CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE, TOLD = (
+    APART * i for i in range(7)
+)
 MOST_PARTS = (1 << 16) - 1
 # A helper looks so often for the next piece of the team of pieces, for two milliseconds or more, so
 # often for work of other teams on the desk, for a quarter of that, and so often for another team.
@@ -55,6 +59,16 @@ MOST_LOOKS_FOR_PIECES, MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 120_000, 30_000, 3_000
 # Who waits for others looks so often, and then lets them have the core: they wait for one.
 LOOKS_BEFORE_REST = 3_000
 PAUSES = {True: ("llvm.aarch64.hint", "i32 1"), False: ("llvm.x86.sse2.pause", "")}
+
+
+
+def told_to(team: str) -> str:
+    """Returns lines that add to a team's memory what the processor has told of this thread."""
+    if not FLAG_TEXTS:
+        return ""
+    return f"""  %told_place = getelementptr i8, ptr {team}, i64 {TOLD}
+  call void @tell_flags(ptr %told_place)"""
+
 
 TAKE_TEXT = f"""
 define internal i1 @team_take(ptr %team) noinline {{
@@ -75,6 +89,7 @@ some:
   br i1 %mine, label %run, label %again
 run:
   call void %function(ptr %arguments, i64 %number)
+{told_to("%team")}
   %finished = getelementptr i8, ptr %team, i64 {FINISHED}
   %before = atomicrmw add ptr %finished, i64 1 release, align 8
   br label %again
@@ -171,6 +186,7 @@ entry:
   %desk = load ptr, ptr %data_place
   %awake = getelementptr i8, ptr %desk, i64 {awake}
   %before = atomicrmw add ptr %awake, i64 1 acq_rel, align 8
+  {forget}
   %first = getelementptr i8, ptr %desk, i64 {places}
   br label %look
 look:
@@ -250,6 +266,7 @@ def shared_call(
     name, given = pause()
     places = {"function": FUNCTION, "arguments": ARGUMENTS_PLACE, "finished": FINISHED}
     module.declared[name] = pause_declaration()
+    module.functions.update(FLAG_TEXTS)
     module.functions["team_take"] = TAKE_TEXT
     module.functions["team_share"] = SHARE_TEXT.format(
         pause=name, given=given, rest=yielding_call(), soon=LOOKS_BEFORE_REST, **places
@@ -295,7 +312,7 @@ class Team:
     idle: ClassVar[list[Any]] = []
 
     def __init__(self) -> None:
-        self.memory: Any = never_freed(np.zeros((ARGUMENTS_PLACE + APART) // 8, np.uintp))
+        self.memory: Any = never_freed(np.zeros((TOLD + APART) // 8, np.uintp))
 
     @classmethod
     def taken(cls, helped: bool) -> Self:
@@ -339,11 +356,12 @@ def server() -> ObjectsCall:
     """Returns the function that does so, of the desk."""
     name, given = pause()
     text = SERVE_TEXT.format(
+        forget=forgotten_flags(),
         pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=TEAM_PLACES,
         teams=MOST_TEAMS + 1, pieces=PLACE_OF_PIECES, called=CALLED_AWAY,
         looks=MOST_LOOKS_FOR_PIECES, slow=MOST_LOOKS_FOR_PIECES // MOST_LOOKS,
         fast=MOST_LOOKS_FOR_PIECES // MOST_LOOKS_AT_EMPTY,
     )  # fmt: skip
-    text = "\n".join([pause_declaration(), TAKE_TEXT, text])
+    text = "\n".join([pause_declaration(), *FLAG_TEXTS.values(), TAKE_TEXT, text])
     code = machine_code(FEW_PASSES + text, ["team_serve"])
     return objects_call(code, "team_serve", 1)

@@ -125,6 +125,19 @@ class Compiled:
         buffers = self.buffers_of(values)
         return [wrap(out) for out in reporting(report, self.watched(), (buffers,))]
 
+    def told(self, values: Sequence[Any]) -> tuple[Values, list[str]] | None:
+        """Computes the outputs of arrays by the machine code of other calls.
+
+        Returns:
+            The outputs, and NumPy's words for what the processor has told of the arithmetic. None
+            where there is no such machine code, or the processor does not tell of all of it.
+        """
+        plan = self.run
+        if self.donated or not getattr(plan, "tells", False):
+            return None
+        found = plan.told(self.buffers_of(values))
+        return found and ([*map(wrap, found[0])], found[1])
+
     def on_buffers(self, values: Sequence[Any], buffers: list[Any]) -> Values:
         """Does the same, given the arrays' buffers too."""
         if self.run is None:

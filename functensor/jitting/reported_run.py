@@ -19,6 +19,8 @@ Told: TypeAlias = list[tuple[frozenset[str], Hashable]]
 
 # An entry remembers so many sets of hooks that have seen a call.
 MOST_REMEMBERED = 16
+# After so many false alarms of the processor, one after the other, it is not asked any more.
+MOST_FALSE_ALARMS = 4
 
 
 def alarms() -> Told | None:
@@ -30,6 +32,9 @@ def alarms() -> Told | None:
 
 def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable[[], Any]) -> Any:
     """Runs a plan, and the call again if the plan reports what hooks look for.
+
+    Where the processor tells of all that machine code computes, that is run first, as without
+    hooks. The plan that reports follows where anything was told.
 
     The first call for them is run by ``again`` too: values that depend on no argument were
     computed while the function was staged. NumPy warns of nothing, as in other calls of plans.
@@ -55,6 +60,12 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
         with below_hooks():
             return entry.outputs(leaves, entry.compiled(leaves))
     looked_for = frozenset().union(*(words for words, _ in told))
+    quick: Values | None = None
+    if key in entry.looked and entry.false_alarms < MOST_FALSE_ALARMS:
+        quick, words = quick_run(entry, leaves)
+        if quick is not None and looked_for.isdisjoint(words):
+            entry.false_alarms = 0
+            return entry.outputs(leaves, quick)
     found: dict[str, int] = {}
     raised: Exception | None = None
     try:
@@ -70,4 +81,19 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
     # It was a false alarm.
     if raised is not None:
         raise raised
-    return entry.outputs(leaves, outs)
+    if quick is None:
+        return entry.outputs(leaves, outs)
+    entry.false_alarms += 1
+    return entry.outputs(leaves, quick)
+
+
+def quick_run(entry: StagedEntry, leaves: Values) -> tuple[Values | None, list[str]]:
+    """Runs the machine code of other calls; returns the outputs, and what the processor has told.
+
+    The outputs are None where it does not tell of all, or where the call raises an error.
+    """
+    try:
+        with below_hooks():
+            return entry.compiled.told(leaves) or (None, [])
+    except Exception:
+        return None, []

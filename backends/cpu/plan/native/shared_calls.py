@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from ....blas_threads import controlled
 from ....native.desk import awake
 from ....native.entry import ObjectsCall
-from ....native.team import Team, serve_teams, server
+from ....native.team import TOLD, Team, serve_teams, server
 from ..threads.pool import call_helpers, threads
 from ..threads.sharing import MeasuredSharing, given_number
 
@@ -26,7 +27,7 @@ class SharedCall:
     """
 
     def __init__(self, enter: ObjectsCall) -> None:
-        self._enter = enter
+        self.enter = enter
         # Long work has many hand-offs, each of which may wait for a core that others have.
         self.share = MeasuredSharing(inf, CALLS_BETWEEN_MEASUREMENTS, given_number)
         server()
@@ -37,13 +38,40 @@ class SharedCall:
     def __call__(self, *objects: Any) -> Any:
         status: list[Any] = []
         number = 1 if controlled() is None else threads.number
-        self.share(partial(self._run, objects, status), number)
+        self.share(partial(self._run, self.enter, objects, status), number)
         return status[0]
 
-    def _run(self, objects: tuple[Any, ...], status: list[Any], number: int = 1) -> None:
+    def noting(self, enter: ObjectsCall, told: Any) -> Callable[..., Any]:
+        """Returns a call that notes what the processor has told of the parts.
+
+        Args:
+            enter: the segment's function, called in a way that notes what this thread is told of.
+            told: the array to whose first word it is added.
+        """
+
+        def run(objects: tuple[Any, ...], status: list[Any], number: int = 1) -> None:
+            def entered(*given: Any) -> Any:
+                memory = given[-1]
+                memory[TOLD // 8] = 0
+                found = enter(*given)
+                told[0] |= memory[TOLD // 8]
+                return found
+
+            self._run(entered, objects, status, number)
+
+        def call(*objects: Any) -> Any:
+            status: list[Any] = []
+            self.share(partial(run, objects, status), threads.number)
+            return status[0]
+
+        return call
+
+    def _run(
+        self, enter: ObjectsCall, objects: tuple[Any, ...], status: list[Any], number: int = 1
+    ) -> None:
         """Calls the function on so many threads, and notes what it returns."""
         team = Team.taken(helped=number > 1)
         if number > 1 and awake() < number - 1:
             call_helpers(serve_teams, number - 1)
-        status.append(self._enter(*objects, team.memory))
+        status.append(enter(*objects, team.memory))
         team.give_back()

@@ -47,11 +47,9 @@ __all__ = [
 
 # The claim has a number of 32 bits that tells pieces of work apart, the count of parts, and the
 # number of the next part; 16 bits for each of these. The desk is where the team is to lie, or null;
-# the place is that on the desk where it lies, or null. The last word has what the processor has told
-# of the parts' arithmetic.
-CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE, TOLD = (
-    APART * i for i in range(7)
-)
+# the place is that on the desk where it lies, or null. The last word is what the processor has told
+# of the arithmetic of parts.
+CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE, TOLD = (APART * i for i in range(7))
 MOST_PARTS = (1 << 16) - 1
 # A helper looks so often for the next piece of the team of pieces, for two milliseconds or more, so
 # often for work of other teams on the desk, for a quarter of that, and so often for another team.
@@ -59,7 +57,6 @@ MOST_LOOKS_FOR_PIECES, MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 120_000, 30_000, 3_000
 # Who waits for others looks so often, and then lets them have the core: they wait for one.
 LOOKS_BEFORE_REST = 3_000
 PAUSES = {True: ("llvm.aarch64.hint", "i32 1"), False: ("llvm.x86.sse2.pause", "")}
-
 
 
 def told_to(team: str) -> str:

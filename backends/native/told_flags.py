@@ -7,9 +7,8 @@ computed. Without LLVM's functions for the flags, which are those of x86-64, not
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..processor import IS_X86_64
 from .array_objects import OBJECT_HEADER, is_known
@@ -17,11 +16,15 @@ from .entry import objects_call
 from .instruction_sets import NativeUnavailable
 from .machine import FEW_PASSES, NotCompiled, machine_code
 
-__all__ = ["FLAG_TEXTS", "FLAG_WORDS", "flag_taker", "forgotten_flags", "told_words"]
+if TYPE_CHECKING:
+    from .code import Code
+    from .entry import ObjectsCall
+
+__all__ = ["ALL_TOLD", "FLAG_TEXTS", "forgotten_flags", "told_call", "told_code", "told_words"]
 
 # The flags, in NumPy's words for them, and the number of all that the processor has.
 FLAG_WORDS = {0b1: "invalid value", 0b100: "divide by zero", 0b1000: "overflow"}
-TOLD_FLAGS, ALL_FLAGS = sum(FLAG_WORDS), 0b111111
+ALL_TOLD, ALL_FLAGS = sum(FLAG_WORDS), 0b111111
 
 TELL_TEXT = f"""
 declare void @llvm.x86.sse.stmxcsr(ptr)
@@ -31,7 +34,7 @@ define internal void @tell_flags(ptr %told) noinline {{
   %room = alloca i32, align 4
   call void @llvm.x86.sse.stmxcsr(ptr %room)
   %word = load i32, ptr %room, align 4
-  %flags = and i32 %word, {TOLD_FLAGS}
+  %flags = and i32 %word, {ALL_TOLD}
   %nothing = icmp eq i32 %flags, 0
   br i1 %nothing, label %end, label %tell
 tell:
@@ -45,17 +48,27 @@ end:
   ret void
 }}"""
 
-TAKE_FLAGS_TEXT = f"""
-define i64 @take_flags(ptr %objects) {{
+# The function of a segment, whose address is in the first word of an array. What was told of it is
+# added to the second.
+CALL_TEXT = f"""
+define i64 @told_call(ptr %objects) {{
   %object = load ptr, ptr %objects
   %data_place = getelementptr i8, ptr %object, i64 {OBJECT_HEADER}
-  %told = load ptr, ptr %data_place
+  %words = load ptr, ptr %data_place
+  %function = load ptr, ptr %words
+  %told = getelementptr i64, ptr %words, i64 1
+  %given = getelementptr ptr, ptr %objects, i64 1
+  %forgotten = alloca i64, align 8
+  store i64 0, ptr %forgotten, align 8
+  call void @tell_flags(ptr %forgotten)
+  %status = call i64 %function(ptr %given)
   call void @tell_flags(ptr %told)
-  ret i64 0
+  ret i64 %status
 }}"""
 
 # The functions that tell, by their names.
 FLAG_TEXTS = {"tell_flags": TELL_TEXT} if IS_X86_64 else {}
+
 
 def forgotten_flags() -> str:
     """Returns lines by which a thread clears its flags: they are of work that is over."""
@@ -65,19 +78,37 @@ def forgotten_flags() -> str:
   store i64 0, ptr %forgotten, align 8
   call void @tell_flags(ptr %forgotten)"""
 
-@cache
-def flag_taker() -> Callable[[Any], None] | None:
-    """Returns what clears the flags of the thread, and adds them to the first word of an array.
 
-    It is None where the processor tells nothing.
-    """
+@cache
+def told_code() -> Code | None:
+    """Returns the code of the function that calls others; None where nothing is told."""
     if not FLAG_TEXTS or not is_known():
         return None
     try:
-        code = machine_code(FEW_PASSES + TELL_TEXT + TAKE_FLAGS_TEXT, ["take_flags"])
-        return objects_call(code, "take_flags", 1, keeps_lock=True)
+        return machine_code(FEW_PASSES + TELL_TEXT + CALL_TEXT, ["told_call"])
     except (NativeUnavailable, NotCompiled):
         return None
+
+
+def told_call(code: Code, name: str, objects: int, *, keeps_lock: bool) -> ObjectsCall:
+    """Returns a compiled function of objects as one that notes what the processor tells of it.
+
+    No code of Python's comes between the function and the note. Python's own could clear the flags.
+
+    Args:
+        code: what holds the function.
+        name: its name.
+        objects: how many objects it takes.
+        keeps_lock: whether other threads of Python wait meanwhile.
+
+    Returns:
+        A function that is given an array of two words, the first of which is the function's
+        address, and the objects. What was told is added to the second word.
+    """
+    way = told_code()
+    assert way is not None
+    return objects_call(way, "told_call", objects + 1, keeps_lock=keeps_lock)
+
 
 def told_words(flags: int) -> list[str]:
     """Returns NumPy's words for flags."""

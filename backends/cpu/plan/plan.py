@@ -156,8 +156,7 @@ class CpuPlan:
         try:
             run, calls = self._idle_told.pop()
         except IndexError:
-            assert self.parts.segments is not None
-            calls = told_calls(self._scope, len(self.parts.segments[1]))
+            calls = told_calls(self.parts.segments, self._scope)
             if calls is None:
                 return None
             run = self._instance(calls.functions)
@@ -170,6 +169,7 @@ class CpuPlan:
     def forget(self) -> None:
         """Lets kept memory go, until the plan runs again."""
         self._idle.clear()
+        self._idle_told.clear()
 
     def _instance(self, others: dict[str, Any]) -> Callable[..., list[Any]]:
         """Returns the function with buffers of its own, and with other values of some names."""

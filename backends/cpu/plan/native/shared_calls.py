@@ -10,7 +10,7 @@ from typing import Any
 from ....blas_threads import controlled
 from ....native.desk import awake
 from ....native.entry import ObjectsCall
-from ....native.team import TOLD, Team, serve_teams, server
+from ....native.team import Team, serve_teams, server
 from ..threads.pool import call_helpers, threads
 from ..threads.sharing import MeasuredSharing, given_number
 
@@ -27,7 +27,7 @@ class SharedCall:
     """
 
     def __init__(self, enter: ObjectsCall) -> None:
-        self.enter = enter
+        self._enter = enter
         # Long work has many hand-offs, each of which may wait for a core that others have.
         self.share = MeasuredSharing(inf, CALLS_BETWEEN_MEASUREMENTS, given_number)
         server()
@@ -36,35 +36,17 @@ class SharedCall:
         return "machine code that threads share"
 
     def __call__(self, *objects: Any) -> Any:
+        return self._called(self._enter, objects)
+
+    def by(self, enter: ObjectsCall) -> Callable[..., Any]:
+        """Returns the same call of another function, which threads share as this one."""
+        return lambda *objects: self._called(enter, objects)
+
+    def _called(self, enter: ObjectsCall, objects: tuple[Any, ...]) -> Any:
         status: list[Any] = []
         number = 1 if controlled() is None else threads.number
-        self.share(partial(self._run, self.enter, objects, status), number)
+        self.share(partial(self._run, enter, objects, status), number)
         return status[0]
-
-    def noting(self, enter: ObjectsCall, told: Any) -> Callable[..., Any]:
-        """Returns a call that notes what the processor has told of the parts.
-
-        Args:
-            enter: the segment's function, called in a way that notes what this thread is told of.
-            told: the array to whose first word it is added.
-        """
-
-        def run(objects: tuple[Any, ...], status: list[Any], number: int = 1) -> None:
-            def entered(*given: Any) -> Any:
-                memory = given[-1]
-                memory[TOLD // 8] = 0
-                found = enter(*given)
-                told[0] |= memory[TOLD // 8]
-                return found
-
-            self._run(entered, objects, status, number)
-
-        def call(*objects: Any) -> Any:
-            status: list[Any] = []
-            self.share(partial(run, objects, status), threads.number)
-            return status[0]
-
-        return call
 
     def _run(
         self, enter: ObjectsCall, objects: tuple[Any, ...], status: list[Any], number: int = 1

@@ -9,6 +9,7 @@ where a result is hidden in that way. What is hidden within an equation is in no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....kernels.kernel import LoopKernel
@@ -19,19 +20,25 @@ from .segment_code import VIEW_NAMES
 from .work_in_parts import KernelInParts, ProductInParts
 
 if TYPE_CHECKING:
-    from ..annotations import EquationLike, ProgramLike
+    from ..annotations import EquationLike
     from .segments import NativeProgram, Segment
 
 __all__ = ["tells_all"]
 
-# Primitives that make NaN and infinity by arithmetic alone. The exponentials and logarithms of the
-# losses are of numbers for which they are finite.
+# Primitives that make NaN and infinity by arithmetic alone. Exponentials end with products that
+# overflow, and the logarithms of these are of numbers for which they are finite.
 TOLD_PRIMITIVES = frozenset({
-    "add", "cross_entropy", "cross_entropy_grad", "divide", "matmul", "mean", "multiply", "sqrt",
-    "square", "subtract", "sum",
+    "add", "affine_normalize", "cross_entropy", "cross_entropy_grad", "divide", "exp",
+    "log_softmax", "mean", "multiply", "normalize", "normalize_grad", "sigmoid", "sigmoid_grad",
+    "silu", "silu_grad", "softmax", "softmax_grad", "sqrt", "square", "subtract", "sum",
+    "tanh_grad", "var",
 })  # fmt: skip
 # A sum takes a product in without rounding it by itself, so that nothing is told of it.
 PRODUCTS, SUMS = frozenset({"multiply", "square"}), frozenset({"mean", "sum"})
+# What a result is used for where it is not dropped. The sign of a difference or a product is known
+# without it. That of a sum of two numbers in memory is not: it is computed wherever the region is.
+SEEING = TOLD_PRIMITIVES | {"memory"}
+SEEING_SUMS = SEEING | {"relu", "tanh"}
 # The letters of the dtypes of whole numbers and truth values, and of the floats that are told of.
 WHOLE_CHARS, TOLD_CHARS = frozenset("?bBhHiIlLqQ"), frozenset("fd")
 # BLAS computes smaller products on the calling thread.
@@ -50,25 +57,28 @@ def tells_all(machine: NativeProgram, shares: bool) -> bool:
 
 def tells(segment: Segment, shares: bool) -> bool:
     """Says the same of a segment."""
-    kernels = [call.kernel for call in segment.code.calls]
-    known = all(isinstance(x, KernelInParts | LoopKernel | ProductInParts) for x in kernels)
-    largest = segment.code.largest_product
-    return (
-        known
-        and (shares or largest < SMALLEST_THREADED_WORK)
-        and all(map(is_told, segment.code.equations))
-    )
-
-
-def is_told(equation: EquationLike) -> bool:
-    """Says whether the processor tells of each NaN and infinity that an equation makes."""
-    name = equation.primitive.name
-    if not has_known_dtypes(equation):
+    code, kinds = segment.code, (KernelInParts, LoopKernel, ProductInParts)
+    known = all(isinstance(call.kernel, kinds) for call in code.calls)
+    if not known or not (shares or code.largest_product < SMALLEST_THREADED_WORK):
         return False
-    if equation.primitive.fused:
-        program = equation.primitive.program
-        return all(map(is_told_in_region, program.equations)) and not hides(program)
-    return name == "matmul" or (name in VIEW_NAMES and len(equation.operands) == 1)
+    numbers = []
+    for equation in code.equations:
+        name, region = equation.primitive.name, equation.primitive
+        if not has_known_dtypes(equation):
+            return False
+        if region.fused:
+            program = region.program
+            if not all(map(is_told, program.equations)):
+                return False
+            if hides(program.equations, uses_of(program.equations, program.outputs)):
+                return False
+        elif name in VIEW_NAMES:
+            if len(equation.operands) > 1:
+                return False
+        elif name != "matmul":
+            numbers.append(equation)
+    uses = uses_of(code.equations, segment.outputs)
+    return all(map(is_told, numbers)) and not hides(numbers, uses)
 
 
 def has_known_dtypes(equation: EquationLike) -> bool:
@@ -78,8 +88,8 @@ def has_known_dtypes(equation: EquationLike) -> bool:
     return {dtype.char for dtype in dtypes} <= WHOLE_CHARS | TOLD_CHARS
 
 
-def is_told_in_region(equation: EquationLike) -> bool:
-    """Says whether the processor tells of what an equation of a region makes, where it is seen."""
+def is_told(equation: EquationLike) -> bool:
+    """Says whether the processor tells of what an equation makes, where that is not dropped."""
     told = equation.primitive.name in TOLD_PRIMITIVES
     return (
         has_known_dtypes(equation)
@@ -88,24 +98,31 @@ def is_told_in_region(equation: EquationLike) -> bool:
     )
 
 
-def hides(program: ProgramLike) -> bool:
-    """Says whether results of a region's equations may be dropped before anything is told."""
-    uses: dict[Any, set[str]] = {x: {"return"} for x in program.outputs}
-    for equation in program.equations:
+def uses_of(equations: Sequence[EquationLike], outputs: Sequence[Any]) -> dict[Any, set[str]]:
+    """Returns the names of the primitives that use each variable, "memory" among them.
+
+    Results of a region, operands of others, and views lie in memory.
+    """
+    uses: dict[Any, set[str]] = {x: {"memory"} for x in filter(is_variable, outputs)}
+    for equation in equations:
+        primitive = equation.primitive
+        stored = primitive.fused or primitive.name in VIEW_NAMES or primitive.name == "matmul"
         for x in filter(is_variable, equation.operands):
-            uses.setdefault(x, set()).add(equation.primitive.name)
-    given = set(program.inputs)
-    for equation in program.equations:
-        name = equation.primitive.name
-        seen = TOLD_PRIMITIVES | {"return"}
+            uses.setdefault(x, set()).add("memory" if stored else primitive.name)
+    return uses
+
+
+def hides(equations: Sequence[EquationLike], uses: dict[Any, set[str]]) -> bool:
+    """Says whether results of equations of one kernel may be dropped before anything is told."""
+    made = {x for equation in equations for x in equation.outputs}
+    for equation in equations:
+        name, operands = equation.primitive.name, equation.operands
+        from_memory = all(is_variable(x) and x not in made for x in operands)
+        seeing = SEEING_SUMS if name == "add" and from_memory else SEEING
         if name in PRODUCTS:
-            seen -= SUMS
-        # The sign of a difference is known without it, and that of a product. That of a sum of two
-        # numbers in memory is not: it is computed for all lanes.
-        if name == "add" and all(is_variable(x) and x in given for x in equation.operands):
-            seen |= {"relu"}
+            seeing = seeing - SUMS
         if name in TOLD_PRIMITIVES and any(
-            has_inexact_type(out.type) and seen.isdisjoint(uses.get(out, ()))
+            has_inexact_type(out.type) and seeing.isdisjoint(uses.get(out, ()))
             for out in equation.outputs
         ):
             return True

@@ -60,19 +60,19 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
         with below_hooks():
             return entry.outputs(leaves, entry.compiled(leaves))
     looked_for = frozenset().union(*(words for words, _ in told))
-    quick: Values | None = None
-    if key in entry.looked and entry.false_alarms < MOST_FALSE_ALARMS:
+    quick, words = None, None
+    if entry.false_alarms < MOST_FALSE_ALARMS:
         quick, words = quick_run(entry, leaves)
-        if quick is not None and looked_for.isdisjoint(words):
-            entry.false_alarms = 0
-            return entry.outputs(leaves, quick)
+    asks_again = words is None or not looked_for.isdisjoint(words)
     found: dict[str, int] = {}
     raised: Exception | None = None
-    try:
-        with below_hooks():
-            outs = entry.compiled.reported(leaves, found.__setitem__)
-    except Exception as error:
-        raised = error
+    outs: Any = quick
+    if asks_again:
+        try:
+            with below_hooks():
+                outs = entry.compiled.reported(leaves, found.__setitem__)
+        except Exception as error:
+            raised = error
     if key not in entry.looked or not looked_for.isdisjoint(found):
         silently(again, ())
         entry.looked[key] = None
@@ -81,19 +81,21 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
     # It was a false alarm.
     if raised is not None:
         raise raised
-    if quick is None:
-        return entry.outputs(leaves, outs)
-    entry.false_alarms += 1
-    return entry.outputs(leaves, quick)
+    if quick is not None:
+        entry.false_alarms = entry.false_alarms + 1 if asks_again else 0
+        outs = quick
+    return entry.outputs(leaves, outs)
 
 
-def quick_run(entry: StagedEntry, leaves: Values) -> tuple[Values | None, list[str]]:
+def quick_run(
+    entry: StagedEntry, leaves: Values
+) -> tuple[Values, list[str]] | tuple[None, None]:
     """Runs the machine code of other calls; returns the outputs, and what the processor has told.
 
-    The outputs are None where it does not tell of all, or where the call raises an error.
+    Both are None where it does not tell of all, or where the call raises an error.
     """
     try:
         with below_hooks():
-            return entry.compiled.told(leaves) or (None, [])
+            return entry.compiled.told(leaves) or (None, None)
     except Exception:
-        return None, []
+        return None, None

@@ -11,6 +11,7 @@ from functensor import nn
 from functensor.backends.cpu.plan.plan import CpuPlan
 from functensor.backends.cpu.plan.threads.pool import threads
 from functensor.backends.processor import IS_X86_64
+from functensor.jitting import tiers
 from functensor.jitting.compile import Compiled
 from functensor.jitting.reported_run import MOST_FALSE_ALARMS
 
@@ -113,12 +114,13 @@ def test_a_network_has_the_bits_of_calls_without_the_check(reports, runs):
     wanted = bits(step(params, X))
     for _ in range(3):
         with ft.hooks.check_finite():
-            step(params, X)
+            assert bits(step(params, X)) == wanted
             assert bits(step(params, X)) == wanted
         with ft.config.using(check_finite=True):
             assert bits(step(params, X)) == wanted
-    # The first call under the check runs both ways.
-    assert len(runs) == len(reports) == 1
+    # The first call under the check runs operation by operation, too.
+    assert len(runs) == 1
+    assert not reports
     assert bits(step(params, X)) == wanted
 
 
@@ -270,3 +272,21 @@ def test_a_run_without_the_check_asks_nothing(monkeypatch):
     monkeypatch.setattr(CpuPlan, "told", refused)
     jitted = checked_code(CASES["add"][0], X, Y)
     assert bits(jitted(X, Y)) == bits(X + Y * numpy.float32(1e37))
+
+
+def test_calls_under_the_check_alone_become_machine_code(reports, monkeypatch):
+    monkeypatch.setattr(tiers, "SECONDS_BEFORE_COMPILING", 0.0)
+    monkeypatch.setattr(tiers, "MOST_OF_NUMPYS_TIME", numpy.inf)
+    jitted = ft.jit(STEP)
+    with ft.hooks.check_finite():
+        jitted((W, BIAS), X)
+        entry = jitted.entry_of((W, BIAS), X)
+        assert isinstance(entry.compiled.run, tiers.Tiers)
+        assert entry.compiled.tiers._job.wait(60)
+        reports.clear()
+        for _ in range(tiers.COMPARED_CALLS):
+            assert jitted.explain().endswith("the first call")
+            jitted((W, BIAS), X)
+        assert not reports
+    assert jitted.explain().endswith("as machine code")
+    assert entry.compiled.run.tells

@@ -34,7 +34,7 @@ from .desk import (
 )
 from .entry import ObjectsCall, objects_call
 from .machine import FEW_PASSES, machine_code
-from .told_flags import FLAG_TEXTS, forgotten_flags
+from .told_flags import flag_texts, flags_told_to, forgotten_flags
 
 if TYPE_CHECKING:
     from .instructions import Lines
@@ -58,27 +58,18 @@ MOST_LOOKS_FOR_PIECES, MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 120_000, 30_000, 3_000
 LOOKS_BEFORE_REST = 3_000
 PAUSES = {True: ("llvm.aarch64.hint", "i32 1"), False: ("llvm.x86.sse2.pause", "")}
 
-
-def told_to(team: str) -> str:
-    """Returns lines that add to a team's memory what the processor has told of this thread."""
-    if not FLAG_TEXTS:
-        return ""
-    return f"""  %told_place = getelementptr i8, ptr {team}, i64 {TOLD}
-  call void @tell_flags(ptr %told_place)"""
-
-
-TAKE_TEXT = f"""
+TAKE_TEXT = """
 define internal i1 @team_take(ptr %team) noinline {{
   %claim = load atomic i64, ptr %team acquire, align 8
-  %number = and i64 %claim, {MOST_PARTS}
+  %number = and i64 %claim, {most}
   %above = lshr i64 %claim, 16
-  %parts = and i64 %above, {MOST_PARTS}
+  %parts = and i64 %above, {most}
   %more = icmp ult i64 %number, %parts
   br i1 %more, label %some, label %none
 some:
-  %function_place = getelementptr i8, ptr %team, i64 {FUNCTION}
+  %function_place = getelementptr i8, ptr %team, i64 {function}
   %function = load atomic ptr, ptr %function_place monotonic, align 8
-  %arguments_place = getelementptr i8, ptr %team, i64 {ARGUMENTS_PLACE}
+  %arguments_place = getelementptr i8, ptr %team, i64 {arguments}
   %arguments = load atomic ptr, ptr %arguments_place monotonic, align 8
   %next = add i64 %claim, 1
   %pair = cmpxchg ptr %team, i64 %claim, i64 %next acq_rel monotonic, align 8
@@ -86,8 +77,9 @@ some:
   br i1 %mine, label %run, label %again
 run:
   call void %function(ptr %arguments, i64 %number)
-{told_to("%team")}
-  %finished = getelementptr i8, ptr %team, i64 {FINISHED}
+  %told = getelementptr i8, ptr %team, i64 {told}
+  {tell}
+  %finished = getelementptr i8, ptr %team, i64 {finished}
   %before = atomicrmw add ptr %finished, i64 1 release, align 8
   br label %again
 again:
@@ -247,6 +239,15 @@ def yielding_declaration() -> dict[str, str]:
     return {"sched_yield": "declare i32 @sched_yield()"} if yielding_call() else {}
 
 
+def take_texts() -> dict[str, str]:
+    """Returns the function by which a thread takes a part of a team's work, and what it calls."""
+    take = TAKE_TEXT.format(
+        most=MOST_PARTS, function=FUNCTION, arguments=ARGUMENTS_PLACE, finished=FINISHED,
+        told=TOLD, tell=flags_told_to("%told"),
+    )  # fmt: skip
+    return {**flag_texts(), "team_take": take}
+
+
 def shared_call(
     lines: Lines, module: Module, team: str, function: str, arguments: str, parts: int | str
 ) -> None:
@@ -263,8 +264,7 @@ def shared_call(
     name, given = pause()
     places = {"function": FUNCTION, "arguments": ARGUMENTS_PLACE, "finished": FINISHED}
     module.declared[name] = pause_declaration()
-    module.functions.update(FLAG_TEXTS)
-    module.functions["team_take"] = TAKE_TEXT
+    module.functions.update(take_texts())
     module.functions["team_share"] = SHARE_TEXT.format(
         pause=name, given=given, rest=yielding_call(), soon=LOOKS_BEFORE_REST, **places
     )
@@ -359,6 +359,6 @@ def server() -> ObjectsCall:
         looks=MOST_LOOKS_FOR_PIECES, slow=MOST_LOOKS_FOR_PIECES // MOST_LOOKS,
         fast=MOST_LOOKS_FOR_PIECES // MOST_LOOKS_AT_EMPTY,
     )  # fmt: skip
-    text = "\n".join([pause_declaration(), *FLAG_TEXTS.values(), TAKE_TEXT, text])
+    text = "\n".join([pause_declaration(), *take_texts().values(), text])
     code = machine_code(FEW_PASSES + text, ["team_serve"])
     return objects_call(code, "team_serve", 1)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from .code import Code
     from .entry import ObjectsCall
 
-__all__ = ["ALL_TOLD", "FLAG_TEXTS", "forgotten_flags", "told_call", "told_code", "told_words"]
+__all__ = [
+    *("ALL_TOLD", "flag_texts", "flags_told_to", "forgotten_flags", "told_call", "told_code"),
+    "told_words",
+]
 
 # The flags, in NumPy's words for them, and the number of all that the processor has.
 FLAG_WORDS = {0b1: "invalid value", 0b100: "divide by zero", 0b1000: "overflow"}
@@ -66,23 +69,30 @@ define i64 @told_call(ptr %objects) {{
   ret i64 %status
 }}"""
 
-# The functions that tell, by their names.
-FLAG_TEXTS = {"tell_flags": TELL_TEXT} if IS_X86_64 else {}
+
+def flag_texts() -> dict[str, str]:
+    """Returns the functions that tell, by their names; none where nothing is told."""
+    return {"tell_flags": TELL_TEXT} if IS_X86_64 else {}
 
 
 def forgotten_flags() -> str:
     """Returns lines by which a thread clears its flags: they are of work that is over."""
-    if not FLAG_TEXTS:
+    if not IS_X86_64:
         return ""
     return """%forgotten = alloca i64, align 8
   store i64 0, ptr %forgotten, align 8
   call void @tell_flags(ptr %forgotten)"""
 
 
+def flags_told_to(place: str) -> str:
+    """Returns a line by which a thread adds its flags to a word at an address, and clears them."""
+    return f"call void @tell_flags(ptr {place})" if IS_X86_64 else ""
+
+
 @cache
 def told_code() -> Code | None:
     """Returns the code of the function that calls others; None where nothing is told."""
-    if not FLAG_TEXTS or not is_known():
+    if not IS_X86_64 or not is_known():
         return None
     try:
         return machine_code(FEW_PASSES + TELL_TEXT + CALL_TEXT, ["told_call"])

@@ -10,6 +10,7 @@ from support.native import missing
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
+from functensor.backends.processor import IS_X86_64
 from functensor.primitives.core.registry import registry
 
 pytestmark = [
@@ -20,9 +21,8 @@ pytestmark = [
 
 if not missing:
     from functensor.backends.cpu.plan.native.telling import TOLD_PRIMITIVES
-    from functensor.backends.native.told_flags import FLAG_TEXTS
 else:
-    TOLD_PRIMITIVES, FLAG_TEXTS = [], {}
+    TOLD_PRIMITIVES = []
 
 
 # Regions have these along the last axis, and no sample is of matrices and that axis.
@@ -60,7 +60,7 @@ def asked_plans(name, dtype):
                 yield f, operands, jitted._last.compiled
 
 
-@pytest.mark.skipif(not FLAG_TEXTS, reason="the processor is not asked")
+@pytest.mark.skipif(not IS_X86_64, reason="the processor is not asked")
 @pytest.mark.parametrize("dtype", ["f", "d"])
 @pytest.mark.parametrize("name", sorted(TOLD_PRIMITIVES))
 def test_the_processor_tells_of_all_that_a_primitive_makes(name, dtype):

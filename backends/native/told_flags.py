@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..processor import IS_X86_64
 from .array_objects import OBJECT_HEADER, is_known
 from .entry import objects_call
@@ -89,15 +91,52 @@ def flags_told_to(place: str) -> str:
     return f"call void @tell_flags(ptr {place})" if IS_X86_64 else ""
 
 
+# Operations of two vectors, by the flag that they set for the numbers behind it.
+PROBES = {0b1: ("fdiv", 0.0, 0.0), 0b100: ("fdiv", 1.0, 0.0), 0b1000: ("fmul", 1e38, 1e38)}
+
+
+def probe_text(operation: str) -> str:
+    """Returns the text of a function that applies an operation to the vectors of an array."""
+    return f"""
+define i64 @probe_{operation}(ptr %objects) {{
+  %object = load ptr, ptr %objects
+  %data_place = getelementptr i8, ptr %object, i64 {OBJECT_HEADER}
+  %data = load ptr, ptr %data_place
+  %second = getelementptr i8, ptr %data, i64 16
+  %x = load volatile <4 x float>, ptr %data, align 4
+  %y = load volatile <4 x float>, ptr %second, align 4
+  %found = {operation} <4 x float> %x, %y
+  store volatile <4 x float> %found, ptr %data, align 4
+  ret i64 0
+}}"""
+
+
 @cache
 def told_code() -> Code | None:
-    """Returns the code of the function that calls others; None where nothing is told."""
+    """Returns the code of the function that calls others; None where nothing is told.
+
+    It is tried: an emulated processor may tell nothing.
+    """
     if not IS_X86_64 or not is_known():
         return None
+    operations = sorted({operation for operation, *_ in PROBES.values()})
+    names = [f"probe_{operation}" for operation in operations]
+    text = FEW_PASSES + TELL_TEXT + CALL_TEXT + "".join(map(probe_text, operations))
     try:
-        return machine_code(FEW_PASSES + TELL_TEXT + CALL_TEXT, ["told_call"])
+        code = machine_code(text, ["told_call", *names])
     except (NativeUnavailable, NotCompiled):
         return None
+    call = objects_call(code, "told_call", 2, keeps_lock=True)
+    for flag, (operation, *numbers) in PROBES.items():
+        # The number stands last.
+        for given, told in ((numbers, flag), ((1.0, 1.0), 0)):
+            vectors = np.ones((2, 4), np.float32)
+            vectors[:, -1] = given
+            words = np.array([code.address(f"probe_{operation}"), 0], np.uintp)
+            call(words, vectors)
+            if int(words[1]) != told:
+                return None
+    return code
 
 
 def told_call(code: Code, name: str, objects: int, *, keeps_lock: bool) -> ObjectsCall:

@@ -52,6 +52,7 @@ CASES = {
     "product, hidden": (lambda x, y: nn.relu(x @ -abs(STEEP) + y[:, :300]), 0, LARGE),
     "sqrt": (lambda x, y: np.sqrt(x) + y, 0, -1.0),
     "square": (lambda x, y: np.square(x) + y, 0, LARGE),
+    "square in a sum": (lambda x, y: np.mean((x - y) ** 2, axis=1), 0, LARGE),
     "subtract": (lambda x, y: x - y * 1e37, 0, -LARGE),
     "sum": (lambda x, y: np.sum(x + y, axis=1), 0, LARGE),
     "var": (lambda x, y: x + np.var(y, axis=1, keepdims=True), 1, LARGE),

@@ -33,8 +33,9 @@ TOLD_PRIMITIVES = frozenset({
     "silu", "silu_grad", "softmax", "softmax_grad", "sqrt", "square", "subtract", "sum",
     "tanh_grad", "var",
 })  # fmt: skip
-# A sum takes a product in without rounding it by itself, so that nothing is told of it.
-PRODUCTS, SUMS = frozenset({"multiply", "square"}), frozenset({"mean", "sum"})
+# A sum takes a product in without rounding it by itself. What that has overflowed by is lost where
+# the rest of the sum has the other sign; squares have one sign.
+PRODUCTS, SUMS = frozenset({"multiply"}), frozenset({"mean", "sum"})
 # What a result is used for where it is not dropped. The sign of a difference or a product is known
 # without it. That of a sum of two numbers in memory is not: it is computed wherever the region is.
 SEEING = TOLD_PRIMITIVES | {"memory"}

@@ -229,11 +229,6 @@ def plan_parts(written: Straight) -> PlanParts:
     called = {id(getattr(call, "primitive", call)) for call in source.calls.values()}
     # Machine code warns of nothing.
     is_calm = machine is not None and machine.is_machine_code
-    tells = False
-    if machine is not None and is_calm:
-        from .native.telling import tells_all
-
-        tells = tells_all(machine, written.shares)
     return PlanParts(
         name=written.program.name,
         text=source.text(),
@@ -247,7 +242,7 @@ def plan_parts(written: Straight) -> PlanParts:
         may_warn=not is_calm and not written.watched,
         shares=written.shares,
         regions=written.regions,
-        tells=tells,
+        tells=machine is not None and machine.tells(written.shares),
     )
 
 

@@ -21,9 +21,9 @@ from .work_in_parts import KernelInParts, ProductInParts
 
 if TYPE_CHECKING:
     from ..annotations import EquationLike
-    from .segments import NativeProgram, Segment
+    from .shared_segments import SharedSegment
 
-__all__ = ["tells_all"]
+__all__ = ["tells"]
 
 # Primitives that make NaN and infinity by arithmetic alone. Exponentials end with products that
 # overflow, and the logarithms of these are of numbers for which they are finite.
@@ -46,19 +46,15 @@ WHOLE_CHARS, TOLD_CHARS = frozenset("?bBhHiIlLqQ"), frozenset("fd")
 SMALLEST_THREADED_WORK = 1 << 13
 
 
-def tells_all(machine: NativeProgram, shares: bool) -> bool:
-    """Says whether the processor tells of each NaN and infinity that a program makes.
+def tells(code: SharedSegment, outputs: Sequence[Any], shares: bool) -> bool:
+    """Says whether the processor tells of each NaN and infinity that a segment makes.
 
     Args:
-        machine: the program, with its segments.
+        code: its equations.
+        outputs: the variables that it returns.
         shares: whether the plan has BLAS compute on the threads that call it.
     """
-    return machine.is_machine_code and all(tells(x, shares) for x in machine.segments)
-
-
-def tells(segment: Segment, shares: bool) -> bool:
-    """Says the same of a segment."""
-    code, kinds = segment.code, (KernelInParts, LoopKernel, ProductInParts)
+    kinds = KernelInParts, LoopKernel, ProductInParts
     known = all(isinstance(call.kernel, kinds) for call in code.calls)
     if not known or not (shares or code.largest_product < SMALLEST_THREADED_WORK):
         return False
@@ -78,7 +74,7 @@ def tells(segment: Segment, shares: bool) -> bool:
                 return False
         elif name != "matmul":
             numbers.append(equation)
-    uses = uses_of(code.equations, segment.outputs)
+    uses = uses_of(code.equations, outputs)
     return all(map(is_told, numbers)) and not hides(numbers, uses)
 
 

@@ -34,20 +34,22 @@ from .desk import (
 )
 from .entry import ObjectsCall, objects_call
 from .machine import FEW_PASSES, machine_code
+from .told_flags import flag_texts, flags_told_to, forgotten_flags
 
 if TYPE_CHECKING:
     from .instructions import Lines
     from .printer import Module
 
 __all__ = [
-    *("Team", "TeamOfPieces", "opened_and_closed", "serve_teams", "server"),
+    *("TOLD", "Team", "TeamOfPieces", "opened_and_closed", "serve_teams", "server"),
     "shared_call",
 ]
 
 # The claim has a number of 32 bits that tells pieces of work apart, the count of parts, and the
 # number of the next part; 16 bits for each of these. The desk is where the team is to lie, or null;
-# the place is that on the desk where it lies, or null.
-CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE = (APART * i for i in range(6))
+# the place is that on the desk where it lies, or null. The last word is what the processor has told
+# of the arithmetic of parts.
+CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE, TOLD = (APART * i for i in range(7))
 MOST_PARTS = (1 << 16) - 1
 # A helper looks so often for the next piece of the team of pieces, for two milliseconds or more, so
 # often for work of other teams on the desk, for a quarter of that, and so often for another team.
@@ -56,18 +58,18 @@ MOST_LOOKS_FOR_PIECES, MOST_LOOKS, MOST_LOOKS_AT_EMPTY = 120_000, 30_000, 3_000
 LOOKS_BEFORE_REST = 3_000
 PAUSES = {True: ("llvm.aarch64.hint", "i32 1"), False: ("llvm.x86.sse2.pause", "")}
 
-TAKE_TEXT = f"""
+TAKE_TEXT = """
 define internal i1 @team_take(ptr %team) noinline {{
   %claim = load atomic i64, ptr %team acquire, align 8
-  %number = and i64 %claim, {MOST_PARTS}
+  %number = and i64 %claim, {most}
   %above = lshr i64 %claim, 16
-  %parts = and i64 %above, {MOST_PARTS}
+  %parts = and i64 %above, {most}
   %more = icmp ult i64 %number, %parts
   br i1 %more, label %some, label %none
 some:
-  %function_place = getelementptr i8, ptr %team, i64 {FUNCTION}
+  %function_place = getelementptr i8, ptr %team, i64 {function}
   %function = load atomic ptr, ptr %function_place monotonic, align 8
-  %arguments_place = getelementptr i8, ptr %team, i64 {ARGUMENTS_PLACE}
+  %arguments_place = getelementptr i8, ptr %team, i64 {arguments}
   %arguments = load atomic ptr, ptr %arguments_place monotonic, align 8
   %next = add i64 %claim, 1
   %pair = cmpxchg ptr %team, i64 %claim, i64 %next acq_rel monotonic, align 8
@@ -75,7 +77,9 @@ some:
   br i1 %mine, label %run, label %again
 run:
   call void %function(ptr %arguments, i64 %number)
-  %finished = getelementptr i8, ptr %team, i64 {FINISHED}
+  %told = getelementptr i8, ptr %team, i64 {told}
+  {tell}
+  %finished = getelementptr i8, ptr %team, i64 {finished}
   %before = atomicrmw add ptr %finished, i64 1 release, align 8
   br label %again
 again:
@@ -171,6 +175,7 @@ entry:
   %desk = load ptr, ptr %data_place
   %awake = getelementptr i8, ptr %desk, i64 {awake}
   %before = atomicrmw add ptr %awake, i64 1 acq_rel, align 8
+  {forget}
   %first = getelementptr i8, ptr %desk, i64 {places}
   br label %look
 look:
@@ -234,6 +239,15 @@ def yielding_declaration() -> dict[str, str]:
     return {"sched_yield": "declare i32 @sched_yield()"} if yielding_call() else {}
 
 
+def take_texts() -> dict[str, str]:
+    """Returns the function by which a thread takes a part of a team's work, and what it calls."""
+    take = TAKE_TEXT.format(
+        most=MOST_PARTS, function=FUNCTION, arguments=ARGUMENTS_PLACE, finished=FINISHED,
+        told=TOLD, tell=flags_told_to("%told"),
+    )  # fmt: skip
+    return {**flag_texts(), "team_take": take}
+
+
 def shared_call(
     lines: Lines, module: Module, team: str, function: str, arguments: str, parts: int | str
 ) -> None:
@@ -250,7 +264,7 @@ def shared_call(
     name, given = pause()
     places = {"function": FUNCTION, "arguments": ARGUMENTS_PLACE, "finished": FINISHED}
     module.declared[name] = pause_declaration()
-    module.functions["team_take"] = TAKE_TEXT
+    module.functions.update(take_texts())
     module.functions["team_share"] = SHARE_TEXT.format(
         pause=name, given=given, rest=yielding_call(), soon=LOOKS_BEFORE_REST, **places
     )
@@ -295,7 +309,7 @@ class Team:
     idle: ClassVar[list[Any]] = []
 
     def __init__(self) -> None:
-        self.memory: Any = never_freed(np.zeros((ARGUMENTS_PLACE + APART) // 8, np.uintp))
+        self.memory: Any = never_freed(np.zeros((TOLD + APART) // 8, np.uintp))
 
     @classmethod
     def taken(cls, helped: bool) -> Self:
@@ -339,11 +353,12 @@ def server() -> ObjectsCall:
     """Returns the function that does so, of the desk."""
     name, given = pause()
     text = SERVE_TEXT.format(
+        forget=forgotten_flags(),
         pause=name, given=given, data=OBJECT_HEADER, awake=AWAKE, places=TEAM_PLACES,
         teams=MOST_TEAMS + 1, pieces=PLACE_OF_PIECES, called=CALLED_AWAY,
         looks=MOST_LOOKS_FOR_PIECES, slow=MOST_LOOKS_FOR_PIECES // MOST_LOOKS,
         fast=MOST_LOOKS_FOR_PIECES // MOST_LOOKS_AT_EMPTY,
     )  # fmt: skip
-    text = "\n".join([pause_declaration(), TAKE_TEXT, text])
+    text = "\n".join([pause_declaration(), *take_texts().values(), text])
     code = machine_code(FEW_PASSES + text, ["team_serve"])
     return objects_call(code, "team_serve", 1)

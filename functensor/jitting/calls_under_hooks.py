@@ -65,9 +65,12 @@ class CallsUnderHooks:
         """
         met = interceptors()
         inner = base_trace() is not RAW or is_traced((args, kwargs))
-        # The results of a run that is watched are not those that count. A plan that reports is the
-        # one whose results do.
-        alone = slot.shown is not None or is_staged() or (not inner and alarms() is not None)
+        # The results of a plan that reports are those that count.
+        told = None if inner else alarms()
+        if told is not None:
+            return self._reported(args, kwargs, told)
+        # Those of a run that is watched are not.
+        alone = slot.shown is not None or is_staged()
         if alone or not (any(trace.exact() for trace in met) and only_look(met)):
             return self._shown(args, kwargs)
         if inner:
@@ -111,18 +114,14 @@ class CallsUnderHooks:
         return bool(entry.captured) or entry.program.has_effect() or entry.program.exchanges()
 
     def _shown(self, args: tuple[Any, ...], kwargs: dict[str, Any], counts: bool = True) -> Any:
-        """Runs the function under hooks, by a plan that calls them or reports to them.
+        """Runs the function under hooks, by a plan that calls them.
 
         Its results are needed if ``counts`` is True. Otherwise they may be `NOT_COMPUTED`.
         """
         keys = *(found := [trace.key() for trace in interceptors()]), active_scope()
-        inner = base_trace() is not RAW or is_traced((args, kwargs))
-        told = None if inner else alarms()
-        if told is not None:
-            return self._reported(args, kwargs, told)
         # Hooks see the operations as they are made, those of NumPy's arrays too, and traced values,
         # whose derivatives the caller may want.
-        if inner:
+        if base_trace() is not RAW or is_traced((args, kwargs)):
             return self._one_by_one(*self._signature.mapped(shown_array, args, kwargs))
         top: Any = slot.trace
         registrations = top.registrations()

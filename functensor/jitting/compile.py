@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
 from typing import Any
 
 from ..backends import Loop
@@ -123,7 +124,31 @@ class Compiled:
     def reported(self, values: Sequence[Any], report: Callable[[str, int], Any]) -> Values:
         """Computes the outputs of arrays by that plan, which reports to a function."""
         buffers = self.buffers_of(values)
-        return [wrap(out) for out in reporting(report, self.watched(), (buffers,))]
+        begun = perf_counter()
+        outs = reporting(report, self.watched(), (buffers,))
+        if isinstance(self.run, Tiers):
+            self.run.note_time(perf_counter() - begun, None)
+        return [wrap(out) for out in outs]
+
+    def told(self, values: Sequence[Any]) -> tuple[Values, list[str]] | None:
+        """Computes the outputs of arrays by the machine code of other calls.
+
+        Returns:
+            The outputs, and NumPy's words for what the processor has told of the arithmetic. None
+            where there is no such machine code, or the processor does not tell of all of it.
+        """
+        tiers = self.run if isinstance(self.run, Tiers) else None
+        plan = self.run if tiers is None else tiers.machine_code
+        if self.donated or not getattr(plan, "tells", False):
+            return None
+        buffers = self.buffers_of(values)
+        begun = perf_counter()
+        found = plan.told(buffers)
+        if found is None:
+            return None
+        if tiers is not None:
+            tiers.note_time(perf_counter() - begun, plan)
+        return [*map(wrap, found[0])], found[1]
 
     def on_buffers(self, values: Sequence[Any], buffers: list[Any]) -> Values:
         """Does the same, given the arrays' buffers too."""

@@ -19,6 +19,8 @@ Told: TypeAlias = list[tuple[frozenset[str], Hashable]]
 
 # An entry remembers so many sets of hooks that have seen a call.
 MOST_REMEMBERED = 16
+# After so many false alarms of the processor, one after the other, it is not asked any more.
+MOST_FALSE_ALARMS = 4
 
 
 def alarms() -> Told | None:
@@ -30,6 +32,9 @@ def alarms() -> Told | None:
 
 def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable[[], Any]) -> Any:
     """Runs a plan, and the call again if the plan reports what hooks look for.
+
+    Where the processor tells of all that machine code computes, that is run first, as without
+    hooks. The plan that reports follows where anything was told.
 
     The first call for them is run by ``again`` too: values that depend on no argument were
     computed while the function was staged. NumPy warns of nothing, as in other calls of plans.
@@ -55,13 +60,19 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
         with below_hooks():
             return entry.outputs(leaves, entry.compiled(leaves))
     looked_for = frozenset().union(*(words for words, _ in told))
+    quick, words = None, None
+    if entry.false_alarms < MOST_FALSE_ALARMS:
+        quick, words = quick_run(entry, leaves)
+    asks_again = words is None or not looked_for.isdisjoint(words)
     found: dict[str, int] = {}
     raised: Exception | None = None
-    try:
-        with below_hooks():
-            outs = entry.compiled.reported(leaves, found.__setitem__)
-    except Exception as error:
-        raised = error
+    outs: Any = quick
+    if asks_again:
+        try:
+            with below_hooks():
+                outs = entry.compiled.reported(leaves, found.__setitem__)
+        except Exception as error:
+            raised = error
     if key not in entry.looked or not looked_for.isdisjoint(found):
         silently(again, ())
         entry.looked[key] = None
@@ -70,4 +81,21 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
     # It was a false alarm.
     if raised is not None:
         raise raised
+    if quick is not None:
+        entry.false_alarms = entry.false_alarms + 1 if asks_again else 0
+        outs = quick
     return entry.outputs(leaves, outs)
+
+
+def quick_run(
+    entry: StagedEntry, leaves: Values
+) -> tuple[Values, list[str]] | tuple[None, None]:
+    """Runs the machine code of other calls; returns the outputs, and what the processor has told.
+
+    Both are None where it does not tell of all, or where the call raises an error.
+    """
+    try:
+        with below_hooks():
+            return entry.compiled.told(leaves) or (None, None)
+    except Exception:
+        return None, None

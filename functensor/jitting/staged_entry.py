@@ -31,13 +31,14 @@ class StagedEntry:
         gradient: the numbers of an input, and of an output that is the gradient taken at it.
         guard: answers calls of the same kind; None until there was a second one.
         context: the choices under which it was staged.
+        false_alarms: how often in a row the processor has told hooks of nothing that they look for.
         looked: what hooks have looked for in a call that ran operation by operation.
         missed: how many calls of the kind its guard has given up.
     """
 
     __slots__ = (
-        *("_computes", "_passed", "captured", "compiled", "context", "gradient", "guard"),
-        *("looked", "missed", "program"),
+        *("_computes", "_passed", "captured", "compiled", "context"),
+        *("false_alarms", "gradient", "guard", "looked", "missed", "program"),
     )
 
     def __init__(
@@ -49,6 +50,7 @@ class StagedEntry:
         self.gradient: tuple[int, int] | None = None
         self.context = context
         self.looked: dict[Hashable, None] = {}
+        self.false_alarms = 0
         self.missed = 0
         places = {variable: i for i, variable in enumerate(program.inputs)}
         passed = [places.get(x) if isinstance(x, Variable) else None for x in program.outputs]

@@ -78,11 +78,21 @@ class Tiers:
         begun = perf_counter()
         outs = (self._numpy if native is None else native)(buffers)
         took = perf_counter() - begun
-        self._note(took, native)
+        self.note_time(took, native)
         return outs  # type: ignore[no-any-return]
 
-    def _note(self, took: float, native: Any) -> None:
-        """Notes the time of a call, and decides once there are enough of both plans."""
+    @property
+    def machine_code(self) -> Any:
+        """The plan of machine code whose calls are compared now; None where there is none."""
+        return self._native
+
+    def note_time(self, took: float, native: Any) -> None:
+        """Notes the time of a call, and decides once there are enough of both plans.
+
+        Args:
+            took: the seconds.
+            native: the plan of machine code that ran, or None for one over NumPy.
+        """
         times = self._times[native is not None]
         if native is None:
             self._spent += took

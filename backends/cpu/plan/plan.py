@@ -42,6 +42,7 @@ class PlanParts(NamedTuple):
         regions: the runs of regions and convolutions.
         segments: the code and the runs of segments; None without any.
         kernels: the code and the runs of kernels outside of segments; None without any.
+        tells: whether all is machine code of whose arithmetic the processor tells.
     """
 
     name: str
@@ -58,6 +59,7 @@ class PlanParts(NamedTuple):
     regions: Sequence[Any]
     segments: tuple[Code, Sequence[Any]] | None = None
     kernels: tuple[Code, Sequence[Any]] | None = None
+    tells: bool = False
 
 
 class CpuPlan:
@@ -71,6 +73,7 @@ class CpuPlan:
         parts: what it is put together of.
         has_machine_code: whether machine code computes a part of it.
         called: the equations that it does by calls of their own, as loops of Python.
+        tells: whether `told` knows where NaN and infinity may have been made.
     """
 
     def __init__(self, parts: PlanParts) -> None:
@@ -100,7 +103,9 @@ class CpuPlan:
         for run in parts.regions:
             if not run.native:
                 run.function = FunctionType(codes[run.name], self._scope, run.name)
+        self.tells = parts.tells and not parts.overwritten
         self._idle: list[Callable[..., list[Any]]] = []
+        self._idle_told: list[tuple[Callable[..., list[Any]], Any]] = []
 
     @property
     def source(self) -> str:
@@ -120,9 +125,16 @@ class CpuPlan:
         try:
             run = self._idle.pop()
         except IndexError:
-            run = self._instance()
+            run = self._instance({})
         if self._overwritten:
             buffers = self._own(buffers)
+        try:
+            return self._ran(run, buffers)
+        finally:
+            self._idle.append(run)
+
+    def _ran(self, run: Callable[..., list[Any]], buffers: Sequence[Any]) -> list[Any]:
+        """Calls the function."""
         try:
             if self._alone is None:
                 return self._run(run, buffers)  # type: ignore[no-any-return]
@@ -131,15 +143,36 @@ class CpuPlan:
         except Exception as error:
             self._file.explain(error, self.name)
             raise
+
+    def told(self, buffers: Sequence[Any]) -> tuple[list[Any], list[str]] | None:
+        """Does the same, and returns NumPy's words for what the processor has told, too.
+
+        It is told of all that may have made NaN or infinity. None where that is not known.
+        """
+        from .native.told_calls import told_calls
+
+        if not self.tells:
+            return None
+        try:
+            run, calls = self._idle_told.pop()
+        except IndexError:
+            calls = told_calls(self.parts.segments, self._scope)
+            if calls is None:
+                return None
+            run = self._instance(calls.functions)
+        calls.begin()
+        try:
+            return self._ran(run, buffers), calls.words()
         finally:
-            self._idle.append(run)
+            self._idle_told.append((run, calls))
 
     def forget(self) -> None:
         """Lets kept memory go, until the plan runs again."""
         self._idle.clear()
+        self._idle_told.clear()
 
-    def _instance(self) -> Callable[..., list[Any]]:
-        """Returns the function with buffers of its own."""
+    def _instance(self, others: dict[str, Any]) -> Callable[..., list[Any]]:
+        """Returns the function with buffers of its own, and with other values of some names."""
         memory = [np.empty(size, np.uint8) for size in self._kept.slots]
         kept = {
             name: memory[slot].view(dtype).reshape(shape)
@@ -147,7 +180,7 @@ class CpuPlan:
         }
         for name, (base, how, argument) in self._kept.views.items():
             kept[name] = how(kept[base], argument)
-        return FunctionType(self._code, {**self._scope, **kept}, "plan")
+        return FunctionType(self._code, {**self._scope, **kept, **others}, "plan")
 
     def _own(self, buffers: Sequence[Any]) -> list[Any]:
         """Returns the inputs, with copies of those that are overwritten and shared with others."""
@@ -209,6 +242,7 @@ def plan_parts(written: Straight) -> PlanParts:
         may_warn=not is_calm and not written.watched,
         shares=written.shares,
         regions=written.regions,
+        tells=machine is not None and machine.tells(written.shares),
     )
 
 

@@ -18,7 +18,7 @@ import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends import processor
 from functensor.backends.cpu.plan.native import formulas, native_run, segments
-from functensor.backends.native import c_library, entry, instructions, team
+from functensor.backends.native import c_library, entry, instructions, team, told_flags
 from functensor.backends.native.blas import (
     BLAS_SYMBOLS,
     LAPACK_FUNCTIONS,
@@ -154,6 +154,7 @@ def texts(name, on_x86, yields):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(formulas, "IS_X86_64", on_x86)
+        patch.setattr(told_flags, "IS_X86_64", on_x86)
         patch.setattr(formulas, "IS_ARM64", not on_x86)
         for module in (formulas, instructions):
             patch.setattr(module, "ZEROS_ARE_ORDERED", not on_x86)

@@ -26,6 +26,7 @@ from .region_kernels import RegionKernels
 from .segment_code import MOST_SEGMENT_EQUATIONS, VIEW_NAMES, SegmentCode, operand_shape
 from .segment_run import EquationRun, SegmentRun, entered
 from .shared_segments import SharedSegment, single
+from .telling import tells
 
 if TYPE_CHECKING:
     from ....native.code import Code
@@ -116,6 +117,13 @@ class NativeProgram:
             for equation in self.equations
             for x in equation.operands
         )
+
+    def tells(self, shares: bool) -> bool:
+        """Says whether the processor tells of all NaN and infinity that it makes.
+
+        ``shares`` says whether BLAS computes on the threads that call it.
+        """
+        return self.is_machine_code and all(tells(x.code, x.outputs, shares) for x in self.segments)
 
     def write(self) -> None:
         """Writes the text, and enters the memory that each segment needs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import inf
 from typing import Any
@@ -35,15 +36,24 @@ class SharedCall:
         return "machine code that threads share"
 
     def __call__(self, *objects: Any) -> Any:
+        return self._called(self._enter, objects)
+
+    def by(self, enter: ObjectsCall) -> Callable[..., Any]:
+        """Returns the same call of another function, which threads share as this one."""
+        return lambda *objects: self._called(enter, objects)
+
+    def _called(self, enter: ObjectsCall, objects: tuple[Any, ...]) -> Any:
         status: list[Any] = []
         number = 1 if controlled() is None else threads.number
-        self.share(partial(self._run, objects, status), number)
+        self.share(partial(self._run, enter, objects, status), number)
         return status[0]
 
-    def _run(self, objects: tuple[Any, ...], status: list[Any], number: int = 1) -> None:
+    def _run(
+        self, enter: ObjectsCall, objects: tuple[Any, ...], status: list[Any], number: int = 1
+    ) -> None:
         """Calls the function on so many threads, and notes what it returns."""
         team = Team.taken(helped=number > 1)
         if number > 1 and awake() < number - 1:
             call_helpers(serve_teams, number - 1)
-        status.append(self._enter(*objects, team.memory))
+        status.append(enter(*objects, team.memory))
         team.give_back()

@@ -80,6 +80,11 @@ class SharedSegment(SegmentWithLoops):
             return len(others) != self._count_of_numbers - 1 or len(others) >= FEWEST_NUMBERS
         return not self._count_of_numbers and not is_tiny(equation)
 
+    @property
+    def calls(self) -> Sequence[SegmentCall]:
+        """What it calls, in order."""
+        return self._calls
+
     # -- collecting
 
     def add(self, equation: EquationLike) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from .. import blas_calls, devices, dtypes, protocol
 from ..arrays import philox
 from ..blas_threads import controlled
-from ..fresh_results import FRESH_PRIMITIVES
+from ..fresh_results import FRESH_ON_CPUS
 from ..region_functions import GATHERS, WINDOWED
 from . import (
     activations,
@@ -88,7 +88,7 @@ class NumpyBackend(protocol.Backend):
     kind = "cpu"
     xp: Any = np
     buffer_type: type = np.ndarray
-    fresh = FRESH_PRIMITIVES
+    fresh = FRESH_ON_CPUS
     accumulating = frozenset(
         {
             "cumprod", "cumsum", "index_add", "index_multiply", "linear_recurrence", "prod",

@@ -186,6 +186,18 @@ def test_blocks_share_what_is_summed(module, compiled):
 
 @only_long
 @pytest.mark.long
+@pytest.mark.parametrize("taps", [(2, 2), (3, 1)], ids=["weights by fours", "weights by ones"])
+def test_threads_learn_of_more_tiles_than_there_is_room_for(module, taps):
+    # There is room for twice as many elements as a block has threads, which two batches are.
+    channels = 2 * 256 // np.prod(taps) + 2
+    geometry = Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)
+    x, w = normal(1, channels, 3, 2), normal(2, channels, *taps)
+    wanted = on_the_cpu.conv(x.astype(float), w.astype(float), geometry=geometry)
+    close(module.gathered_conv(buffer(x), buffer(w), wanted.shape[2:], geometry), wanted)
+
+
+@only_long
+@pytest.mark.long
 def test_images_in_another_order_are_read_where_they_lie(module):
     _, w_shape, geometry = CASES["plain"]
     last = buffer(normal(2, 6, 5, 3))

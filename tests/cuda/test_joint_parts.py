@@ -37,6 +37,13 @@ def scaled(x, w, s):
     return (x @ w) * s + fnp.sin(s)
 
 
+def many_functions(x, w):
+    y, z = x @ w, x
+    for _ in range(24):
+        y, z = fnp.tanh(y) * 1.1, fnp.sin(z) + 0.1
+    return y, z
+
+
 # The function, its arguments and the numbers of parts of the launches.
 CASES = {
     "layer": (layer, (normal(37, 24), normal(24, 10), normal(10)), [1]),
@@ -46,6 +53,7 @@ CASES = {
     "beside": (ready, (normal(17, 8), normal(8, 20), normal(17, 6)), [4]),
     "transposed": (lambda x, y: x.T @ y.T, (normal(9, 33), normal(20, 9)), [1]),
     "number": (scaled, (normal(16, 16), normal(16, 8), np.float32(1.5)), [1]),
+    "called functions": (many_functions, (normal(9, 16), normal(16, 8)), [2]),
     "chain": (lambda x, w: nn.relu(x @ w) @ w, (normal(8, 8), normal(8, 8)), [1, 1]),
 }
 

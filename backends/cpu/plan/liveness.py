@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...fresh_results import FRESH_PRIMITIVES, FRESH_REDUCTIONS
+from ...fresh_results import FRESH_ON_CPUS, FRESH_PRIMITIVES, FRESH_REDUCTIONS
 from .codegen.called import is_made_apart, is_ufunc
 from .codegen.operands import bytes_of, is_native_array, is_variable
 
@@ -124,7 +124,7 @@ def is_fresh(equation: EquationLike) -> bool:
         if any(getattr(x, "shape", ()) for x in arrays):
             return True
         return not equation.outputs[0].type.shape and ... not in params["key"].native
-    return is_fresh_everywhere(equation)
+    return name in FRESH_ON_CPUS or is_fresh_everywhere(equation)
 
 
 def is_fresh_everywhere(equation: EquationLike) -> bool:
@@ -133,6 +133,9 @@ def is_fresh_everywhere(equation: EquationLike) -> bool:
     if name == "astype":
         known = getattr(equation.operands[0], "type", equation.operands[0])
         return bool(equation.outputs[0].type.dtype != getattr(known, "dtype", None))
+    if name == "scatter_add":
+        # Values may lie where they go to already; not those at index arrays.
+        return any(key.arrays for key in equation.params["keys"])
     if name in FRESH_PRIMITIVES:
         return True
     if primitive.family == "elementwise":

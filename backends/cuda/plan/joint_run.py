@@ -68,12 +68,13 @@ def part_of_text(
         arguments: what the kernel is given.
         source: the kernels of its region.
     """
-    found = KERNEL_HEAD.match(text)
+    # Functions that the kernel calls stand before it.
+    found = KERNEL_HEAD.search(text)
     assert found is not None
     name, parameters = found[1], found[2].split(", ") if found[2] else []
     first = "const unsigned int block_x, const unsigned int block_y, float *sums"
     shown = ", ".join([first, *parameters])
-    head = f"static __device__ __forceinline__ void\n{name}({shown}) {{\n"
+    head = f"{text[: found.start()]}static __device__ __forceinline__ void\n{name}({shown}) {{\n"
     body = text[found.end() :].replace("blockIdx.x", "block_x").replace("blockIdx.y", "block_y")
     across, along = [*blocks, 1][:2]
     return LaunchPart(head + body, f"{name}({call}", (across, along), parameters, arguments, source)

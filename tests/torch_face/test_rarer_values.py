@@ -164,3 +164,13 @@ def test_rarer_arguments_of_counts_and_places():
     x = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
     assert torch.isin(x, torch.tensor([2, 3])).tolist() == [False, True]
     assert torch.isin(x, 1).tolist() == [True, False]
+
+
+def test_ranges_have_the_precision_of_their_dtype():
+    for bounds in ((0, 1, 0.1), (torch.tensor(0.1, dtype=torch.float64), 1, 0.3)):
+        found = torch.arange(*bounds, dtype=torch.float64)
+        assert found.tolist() == numpy.arange(*map(float, bounds)).tolist()
+        assert torch.arange(*bounds).dtype == torch.float32
+    large = torch.arange(2.0**24 + 1, 2**24 + 4, dtype=torch.int64)
+    assert large.tolist() == [16777217, 16777218, 16777219]
+    assert torch.arange(3).dtype == torch.int64

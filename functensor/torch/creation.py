@@ -149,8 +149,8 @@ def arange(
         start, end = 0, start
     if step == 0 or (end - start) * step < 0:
         raise RuntimeError(f"arange: no steps of {step} lead from {start} to {end}")
-    bounds = [x.item() if getattr(x, "dtype", None) == "bfloat16" else x for x in (start, end, step)]
-    values = np.arange(*bounds)
+    given = (start, end, step)
+    values = np.arange(*[x.item() if getattr(x, "dtype", 0) == "bfloat16" else x for x in given])
     default = TENSOR_DTYPES["f"] if values.dtype.kind == "f" else None
     return made(values, dtype, device, requires_grad, default)
 

@@ -174,3 +174,14 @@ def test_ranges_have_the_precision_of_their_dtype():
     large = torch.arange(2.0**24 + 1, 2**24 + 4, dtype=torch.int64)
     assert large.tolist() == [16777217, 16777218, 16777219]
     assert torch.arange(3).dtype == torch.int64
+
+
+def test_the_nuclear_norm_by_norm():
+    x = torch.tensor([[0.0, 1.0], [2.0, 3.0]], dtype=torch.float64, requires_grad=True)
+    wanted = numpy.linalg.norm(x.detach().numpy(), "nuc")
+    assert torch.norm(x, "nuc").item() == pytest.approx(wanted, rel=1e-14)
+    assert x.norm(p="nuc").item() == pytest.approx(wanted, rel=1e-14)
+    stack = torch.stack([x, 2 * x])
+    found = torch.norm(stack, "nuc", dim=(1, 2), keepdim=True)
+    assert found.shape == (2, 1, 1)
+    assert found.flatten().tolist() == pytest.approx([wanted, 2 * wanted], rel=1e-14)

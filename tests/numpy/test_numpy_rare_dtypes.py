@@ -76,3 +76,16 @@ def test_ranges_and_powers_of_bfloat16():
     powers = np.vander(np.array([1.0, 2.0]).astype("bfloat16"), 3)
     assert powers.dtype.name == "bfloat16"
     assert powers.tolist() == [[1, 1, 1], [4, 2, 1]]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_powers_of_matrices_of_halves(dtype):
+    a = np.array([[1.0, 1.0], [0.0, 1.0]]).astype(dtype)
+    for n in (0, 1, 2, 5):
+        found = np.linalg.matrix_power(a, n)
+        assert found.dtype.name == dtype
+        assert found.tolist() == [[1, n], [0, 1]]
+    with pytest.raises(TypeError, match="single and double precision"):
+        np.linalg.matrix_power(a, -1)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.matrix_power(a[:1], 2)

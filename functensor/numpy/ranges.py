@@ -63,7 +63,9 @@ def arange(
     if stop is None:
         start, stop = 0, start
     given = (start, stop, step)
-    known_bounds = [to_host(concrete(x, "arange")) if isinstance(x, Array) else x for x in given]
+    known_bounds: list[Any] = [
+        to_host(concrete(x, "arange")) if isinstance(x, Array) else x for x in given
+    ]
     # NumPy's function makes objects of bfloat16.
     known_bounds = [
         float(x) if getattr(x, "dtype", np.dtype(float)).kind == "V" else x for x in known_bounds

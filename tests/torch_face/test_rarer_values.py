@@ -155,7 +155,9 @@ def test_functions_of_tensors_without_axes():
 
 
 def test_rarer_arguments_of_counts_and_places():
-    assert torch.repeat_interleave(torch.tensor([1, 0, 2])).tolist() == [0, 2, 2]
+    found = torch.repeat_interleave(torch.tensor([1, 0, 2]))
+    assert isinstance(found, torch.Tensor)
+    assert (found.tolist(), found.dtype) == ([0, 2, 2], torch.int64)
     places = torch.unravel_index(torch.tensor([1, 7], dtype=torch.uint8), (5, 300))
     assert [x.tolist() for x in places] == [[0, 0], [1, 7]]
     assert {x.dtype for x in places} == {torch.int64}

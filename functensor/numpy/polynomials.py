@@ -82,7 +82,8 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     count = x.shape[0] if N is None else operator.index(N)
     if count < 0:
         raise ValueError(f"vander: there are no {count} powers")
-    x = ops.astype(x, np.promote_types(x.dtype, int))
+    if x.dtype.kind != "V":
+        x = ops.astype(x, np.promote_types(x.dtype, int))
     if not count:
         return zeros_like(x, shape=(x.shape[0], 0))
     columns: list[Any] = [ones_like(x)]

@@ -63,7 +63,13 @@ def arange(
     if stop is None:
         start, stop = 0, start
     given = (start, stop, step)
-    known_bounds = [to_host(concrete(x, "arange")) if isinstance(x, Array) else x for x in given]
+    known_bounds: list[Any] = [
+        to_host(concrete(x, "arange")) if isinstance(x, Array) else x for x in given
+    ]
+    # NumPy's function makes objects of bfloat16.
+    known_bounds = [
+        float(x) if getattr(x, "dtype", np.dtype(float)).kind == "V" else x for x in known_bounds
+    ]
     bounds = [_held_bound(x) for x in known_bounds]
     if not (isinstance(start, Tracer) or isinstance(step, Tracer)):
         known = _range_type(bounds, dtype) if is_staged() else None

@@ -172,6 +172,10 @@ def searchsorted(
         return _bisected(a, v, side)
     numbers, values = concrete(a, "searchsorted"), concrete(v, "searchsorted")
     if device_of(numbers) == device_of(values) == "cpu":
+        if "V" in (numbers.dtype.kind, values.dtype.kind):
+            # NaN of bfloat16 has no place in NumPy's order.
+            kind = result_type(np.float32, numbers.dtype, values.dtype)
+            numbers, values = numbers.astype(kind), values.astype(kind)
         return wrap(np.asarray(np.searchsorted(numbers, values, side)))
     kind = result_type(a.dtype, v.dtype)
     if kind.kind not in KINDS_SEARCHED_BY_MODULES or a.device != v.device:

@@ -164,6 +164,8 @@ def unique(
     asked = (return_index, return_inverse, return_counts)
     if size is None:
         values = value_of("unique", ar, "np.unique(x, size=n), with n the most there can be")
+        if values.dtype.kind == "V":
+            values = values.astype(np.float32)  # where NaN of bfloat16 has its place in the order
         _, first, inverse, counts = np.unique(values, True, True, True, axis, equal_nan=equal_nan)
         if axis is None:
             different = ops.index(ops.reshape(ar, -1), (first,))

@@ -128,12 +128,6 @@ ones_like = constant_like("ones_like", 1, "Returns a tensor of ones")
 empty_like = constant_like("empty_like", 0, "Returns a tensor whose values mean nothing")
 
 
-def range_of(start: Any, end: Any, step: Any) -> np.ndarray[Any, Any]:
-    """Returns the numbers of a range, in PyTorch's dtypes: int64, or float32 for floats."""
-    values = np.arange(start, end, step)
-    return values.astype(TENSOR_DTYPES["f"]) if values.dtype.kind == "f" else values
-
-
 def arange(
     start: Any = 0,
     end: Any = None,
@@ -155,7 +149,10 @@ def arange(
         start, end = 0, start
     if step == 0 or (end - start) * step < 0:
         raise RuntimeError(f"arange: no steps of {step} lead from {start} to {end}")
-    return made(range_of(start, end, step), dtype, device, requires_grad)
+    given = (start, end, step)
+    values = np.arange(*[x.item() if getattr(x, "dtype", 0) == "bfloat16" else x for x in given])
+    default = TENSOR_DTYPES["f"] if values.dtype.kind == "f" else None
+    return made(values, dtype, device, requires_grad, default)
 
 
 def linspace(

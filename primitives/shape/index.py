@@ -328,7 +328,7 @@ def take(
     if not isinstance(indices, Array) and type(indices) not in ARRAY_TYPES:
         empty = isinstance(indices, (list, tuple)) and not np.size(indices)
         indices = np.asarray(indices, np.int64 if empty else None)
-    if indices.dtype == np.bool_:
+    if getattr(indices, "dtype", None) == np.bool_:
         # They are numbers here, not a mask.
         indices = ops.astype(indices, np.int64)
     if mode == "wrap":

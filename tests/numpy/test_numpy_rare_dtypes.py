@@ -5,6 +5,9 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as np
+import functensor.torch as torch
+
+NAN = float("nan")
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, ft.jit], ids=["eager", "jit"])
@@ -41,3 +44,48 @@ def test_integrals_have_the_dtype_of_heights_and_places(y, x):
     found = np.trapezoid(np.array(heights), np.array(places))
     assert found.dtype == wanted.dtype
     assert found.tolist() == wanted
+
+
+def test_nan_of_bfloat16_has_its_place():
+    values = numpy.array([3.0, NAN, -1.0, numpy.inf, 0.0, 3.0, NAN, 1.0], "float32")
+    x = np.array(values).astype("bfloat16")
+    for wanted, found in (
+        (numpy.unique(values, True, True, True), np.unique(x, True, True, True)),
+        ([numpy.unique(values, equal_nan=False)], [np.unique(x, equal_nan=False)]),
+        ([numpy.union1d(values, values[:3])], [np.union1d(x, x[:3])]),
+        ([numpy.unique(values.reshape(4, 2), axis=0)], [np.unique(x.reshape(4, 2), axis=0)]),
+    ):
+        for a, b in zip(wanted, found, strict=True):
+            numpy.testing.assert_array_equal(numpy.asarray(b.astype(a.dtype)), a)
+    ordered = numpy.sort(values)
+    for side in ("left", "right"):
+        wanted = numpy.searchsorted(ordered, values, side)
+        assert np.searchsorted(np.sort(x), x, side=side).tolist() == wanted.tolist()
+        assert np.searchsorted(np.array(ordered), x, side=side).tolist() == wanted.tolist()
+    bins = np.array([-1.0, 0.0, 2.0]).astype("bfloat16")
+    wanted = numpy.digitize(values, [-1.0, 0.0, 2.0])
+    assert np.digitize(x, bins).tolist() == wanted.tolist()
+
+
+def test_ranges_and_powers_of_bfloat16():
+    three = np.array(3.0).astype("bfloat16")
+    assert np.arange(three).dtype == np.float64
+    assert np.arange(three).tolist() == [0, 1, 2]
+    assert np.arange(1, three, 0.5 * three).tolist() == [1, 2.5]
+    assert torch.arange(torch.tensor(3.0, dtype=torch.bfloat16)).tolist() == [0, 1, 2]
+    powers = np.vander(np.array([1.0, 2.0]).astype("bfloat16"), 3)
+    assert powers.dtype.name == "bfloat16"
+    assert powers.tolist() == [[1, 1, 1], [4, 2, 1]]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_powers_of_matrices_of_halves(dtype):
+    a = np.array([[1.0, 1.0], [0.0, 1.0]]).astype(dtype)
+    for n in (0, 1, 2, 5):
+        found = np.linalg.matrix_power(a, n)
+        assert found.dtype.name == dtype
+        assert found.tolist() == [[1, n], [0, 1]]
+    with pytest.raises(TypeError, match="single and double precision"):
+        np.linalg.matrix_power(a, -1)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.matrix_power(a[:1], 2)

@@ -155,7 +155,9 @@ def test_functions_of_tensors_without_axes():
 
 
 def test_rarer_arguments_of_counts_and_places():
-    assert torch.repeat_interleave(torch.tensor([1, 0, 2])).tolist() == [0, 2, 2]
+    found = torch.repeat_interleave(torch.tensor([1, 0, 2]))
+    assert isinstance(found, torch.Tensor)
+    assert (found.tolist(), found.dtype) == ([0, 2, 2], torch.int64)
     places = torch.unravel_index(torch.tensor([1, 7], dtype=torch.uint8), (5, 300))
     assert [x.tolist() for x in places] == [[0, 0], [1, 7]]
     assert {x.dtype for x in places} == {torch.int64}
@@ -164,3 +166,24 @@ def test_rarer_arguments_of_counts_and_places():
     x = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
     assert torch.isin(x, torch.tensor([2, 3])).tolist() == [False, True]
     assert torch.isin(x, 1).tolist() == [True, False]
+
+
+def test_ranges_have_the_precision_of_their_dtype():
+    for bounds in ((0, 1, 0.1), (torch.tensor(0.1, dtype=torch.float64), 1, 0.3)):
+        found = torch.arange(*bounds, dtype=torch.float64)
+        assert found.tolist() == numpy.arange(*map(float, bounds)).tolist()
+        assert torch.arange(*bounds).dtype == torch.float32
+    large = torch.arange(2.0**24 + 1, 2**24 + 4, dtype=torch.int64)
+    assert large.tolist() == [16777217, 16777218, 16777219]
+    assert torch.arange(3).dtype == torch.int64
+
+
+def test_the_nuclear_norm_by_norm():
+    x = torch.tensor([[0.0, 1.0], [2.0, 3.0]], dtype=torch.float64, requires_grad=True)
+    wanted = numpy.linalg.norm(x.detach().numpy(), "nuc")
+    assert torch.norm(x, "nuc").item() == pytest.approx(wanted, rel=1e-14)
+    assert x.norm(p="nuc").item() == pytest.approx(wanted, rel=1e-14)
+    stack = torch.stack([x, 2 * x])
+    found = torch.norm(stack, "nuc", dim=(1, 2), keepdim=True)
+    assert found.shape == (2, 1, 1)
+    assert found.flatten().tolist() == pytest.approx([wanted, 2 * wanted], rel=1e-14)

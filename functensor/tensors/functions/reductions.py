@@ -297,10 +297,12 @@ def norm(
     """
     x = input if dtype is None else ops.astype(input, np.dtype(dtype))
     order = 2.0 if p in ("fro", None) else p
-    if not isinstance(order, int | float):
-        raise ValueError(f"norm: p is a number or 'fro', not {p!r}; torch.linalg.norm has others")
     from ...numpy import linalg  # which few programs need
 
+    if order == "nuc":
+        return linalg.norm(x, "nuc", (0, 1) if dim is None else axes_of(input, dim), keepdim)
+    if not isinstance(order, int | float):
+        raise ValueError(f"norm: p is a number, 'fro' or 'nuc', not {p!r}")
     return linalg.vector_norm(x, axis=axes_of(input, dim), ord=order, keepdims=keepdim)
 
 

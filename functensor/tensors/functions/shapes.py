@@ -14,7 +14,7 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
-from .naming import copied, on_host
+from .naming import as_tensor_result, copied, on_host
 
 __all__ = [
     "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
@@ -450,7 +450,8 @@ def repeat_interleave(
     Numbers of repeats alone give every place as often as they say.
     """
     if repeats is None:
-        input, repeats = beside(input, np.arange(input.shape[0])), input
+        places: Any = beside(input, np.arange(input.shape[0]))
+        return as_tensor_result(repeat_interleave(places, input, output_size=output_size))
     counts = repeats if isinstance(repeats, int) else on_host(repeats)
     found = ops.repeat(input, counts, dim)
     length = found.shape[0 if dim is None else dim]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["keep_plan", "kept_or_made", "kept_plan", "plan_key"]
 
 # Raised when files of plans have other contents.
-PLAN_FORMAT = 4
+PLAN_FORMAT = 5
 # A plan that takes more room, in bytes, is not kept.
 LARGEST_PLAN = 1 << 22
 # The packages whose functions and classes a file may name.

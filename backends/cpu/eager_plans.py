@@ -29,12 +29,20 @@ PLANNED = frozenset(
     {
         "affine_normalize", "affine_normalize_grad", "attention", "attention_grad",
         "cross_entropy", "cross_entropy_grad", "gelu", "gelu_grad", "gelu_unit_grad",
-        "log_softmax", "logistic", "normalize", "normalize_grad", "silu", "silu_grad", "softmax",
-        "softmax_grad", "softplus", "var",
+        "log_softmax", "logistic", "logistic_density", "logistic_loss", "normalize",
+        "normalize_grad", "sigmoid_biased", "sigmoid_grad", "silu", "silu_grad", "softmax",
+        "softmax_grad", "softplus", "softplus_biased", "softplus_grad", "tanh_biased",
+        "tanh_grad", "var",
     }
 )  # fmt: skip
 # Those whose kernels return memory in C order, however their operands lie.
-IN_C_ORDER = PLANNED - {"log_softmax", "silu_grad", "softmax", "softmax_grad", "var"}
+IN_C_ORDER = frozenset(
+    {
+        "affine_normalize", "affine_normalize_grad", "attention", "attention_grad",
+        "cross_entropy", "cross_entropy_grad", "gelu", "gelu_grad", "gelu_unit_grad", "logistic",
+        "normalize", "normalize_grad", "silu", "softplus",
+    }
+)  # fmt: skip
 # Smaller operands take less time than it takes to find their plan and to wake a thread.
 FEWEST_ELEMENTS = 1 << 15
 # Calls of a kind take so long over NumPy, in seconds, before machine code is compiled, and are so

@@ -48,9 +48,16 @@ SHAPES = {
     "cross_entropy": [((37, 21), labels(37, 21)), ((3, 4, 10), labels(12, 10).reshape(3, 4))],
     "cross_entropy_grad": [((37, 21), (37,), (37,), labels(37, 21))],
     "gelu_grad": [((31, 67),) * 2],
+    "logistic_loss": [((31, 67),) * 2],
     "normalize_grad": [((9, 40),) * 2],
+    "sigmoid_biased": [((31, 67), (67,))],
+    "sigmoid_grad": [((31, 67),) * 2],
     "silu_grad": [((31, 67),) * 2],
     "softmax_grad": [((5, 6, 40),) * 2],
+    "softplus_biased": [((31, 67), (67,))],
+    "softplus_grad": [((31, 67),) * 2],
+    "tanh_biased": [((31, 67), (67,))],
+    "tanh_grad": [((31, 67),) * 2],
 }
 PARAMS = {
     "affine_normalize": [NORMAL, {"eps": 0.1, "center": False}],

@@ -80,6 +80,7 @@ class Config(threading.local):
             to run, which scatters and some gradients pay for with time. A jitted function on the
             CPU keeps the plan of its first call then, and one on a GPU has no plan. Hooks that only
             look change no bit of its results, since it runs once for them and once for the results.
+            NumPy computes all large eager operations on the CPU.
         numerics: the choices that results depend on, as one value to compare.
         check_buffers: whether a NumPy array that an operation has read, and that is written to
             before the way back reads it again, raises ``BackwardError``, which names the operation

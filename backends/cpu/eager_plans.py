@@ -46,8 +46,8 @@ IN_C_ORDER = frozenset(
 # Smaller operands take less time than it takes to find their plan and to wake a thread.
 FEWEST_ELEMENTS = 1 << 15
 # Calls of a kind take so long over NumPy, in seconds, before machine code is compiled, and are so
-# many. Compiling takes some tens of milliseconds of another thread.
-SECONDS_BEFORE_COMPILING, CALLS_BEFORE_COMPILING = 0.01, 4
+# many. Compiling takes a tenth of a second of another thread, and a tenth of that from the disk.
+SECONDS_BEFORE_COMPILING, CALLS_BEFORE_COMPILING = 0.03, 4
 # The calls of each way whose shortest times are compared.
 COMPARED_CALLS = 8
 # So many kinds are known at once.

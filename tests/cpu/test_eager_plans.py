@@ -84,6 +84,12 @@ CASES = [
     for params in PARAMS.get(name, [{}])
     for dtype in "fd"
 ]
+SEEN = np.tri(5, 9, 4, dtype=bool)
+CASES += [
+    ("attention", ((3, 5, 8), (3, 9, 8), (3, 9, 8), SEEN), PARAMS["attention"][0], "f"),
+    ("attention", ((3, 5, 8), (3, 9, 8), (3, 9, 8), (5, 9)), PARAMS["attention"][0], "d"),
+    ("attention_grad", (*[(3, 9, 8)] * 5, (9, 9)), PARAMS["attention_grad"][0], "f"),
+]
 # Square scores: only there a query sees the keys before it.
 CASES += [
     ("attention", ((2, 3, 17, 8),) * 3, {"causal": True, "scale": 0.3, "learned": False}, "f"),

@@ -17,7 +17,6 @@ import numpy as np
 
 from ..config import config
 from ..plan_makers import PLAN_MAKERS
-from ..restoring import setting
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -101,11 +100,14 @@ class Kind:
             if len(numpy) < len(other):
                 plan = None
         begun = perf_counter()
-        with setting(inside, a_kind=True):
+        try:
+            inside.a_kind = True
             if plan is not None:
                 out = self._by(plan, operands)
             if out is None:
                 out = kernel(*operands, **params)
+        finally:
+            inside.a_kind = False
         if not self.settled:
             self._note(perf_counter() - begun, plan)
         return out
@@ -166,7 +168,8 @@ kinds: dict[Any, Kind] = {}
 def key_of(name: str, operands: Sequence[Buffer], params: Mapping[str, Any]) -> Any:
     """Returns what tells kinds apart; None for operands that machine code does not take."""
     first = operands[0].dtype
-    key: list[Any] = [name]
+    # Equal numbers may have different types, and zeros different signs.
+    key: list[Any] = [name, repr(params) if params else ""]
     for x in operands:
         if type(x) is not np.ndarray:
             return None
@@ -178,8 +181,6 @@ def key_of(name: str, operands: Sequence[Buffer], params: Mapping[str, Any]) -> 
         if not flags.c_contiguous and name not in IN_C_ORDER:
             return None
         key += x.shape, dtype.char
-    # Equal numbers may have different types, and zeros different signs.
-    key.append(repr(params) if params else "")
     return tuple(key)
 
 

@@ -78,8 +78,8 @@ class Config(threading.local):
             the GPU's matrix units to round operands to TF32, with 10 bits of mantissa.
         deterministic: whether the GPU adds up values in an order that does not change from run
             to run, which scatters and some gradients pay for with time. A jitted function on the
-            CPU keeps the plan of its first call then, and one on a GPU has no plan. Convolutions of
-            eager mode on the CPU stay with NumPy. Hooks that only look change no bit of a jitted
+            CPU keeps the plan of its first call then, and one on a GPU has no plan. NumPy computes
+            all large eager operations on the CPU. Hooks that only look change no bit of a jitted
             function's results, since it runs once for them and once for the results.
         numerics: the choices that results depend on, as one value to compare.
         check_buffers: whether a NumPy array that an operation has read, and that is written to

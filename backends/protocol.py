@@ -179,6 +179,13 @@ class Backend(Protocol):
     updates: Mapping[str, Callable[..., list[Any]]] = NO_ENTRIES
     waited: Callable[[], None] = staticmethod(do_nothing)
 
+    def outside_of_plans(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns what computes a primitive where no plan does, of the function that plans call.
+
+        Another function has that one as its ``wide``.
+        """
+        return function
+
     def asarray(self, values: Any, dtype: DTypeLike | None = None) -> Buffer:
         """Returns a buffer that holds the values, without a copy where that is possible."""
         return self.xp.asarray(values, dtype=dtype)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from . import numpy, tree
 from .backends.errors.warnings import relocate_warnings
+from .backends.plan_makers import PLAN_MAKERS
 from .faces.old_pickles import OldNames
 from .faces.publish import publish
 from .primitives.core.array import Array
@@ -84,6 +85,10 @@ config.checks["check_buffers"] = lambda: import_module(
     ".checks.written_buffers", __name__
 ).checking_buffers()
 config.checks["check_finite"] = lambda: import_module(".hooks.finite", __name__).checking_finite()
+# Machine code of single primitives is made once large ones have taken a while.
+PLAN_MAKERS.append(
+    lambda: import_module(".jitting.eager_plans", __name__).plan_of_primitive
+)
 # A picture is there once a notebook asks for it.
 Program.html = staticmethod(
     lambda program: import_module(".drawing.notebook", __name__).program_html(program)

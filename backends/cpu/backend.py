@@ -20,6 +20,7 @@ from . import (
     convolution,
     cross_entropy,
     eager_code,
+    eager_plans,
     error_function,
     malloc,
     normalization,
@@ -110,6 +111,10 @@ class NumpyBackend(protocol.Backend):
             "random_bits": philox.numpy_random_bits,
             "random_keys": philox.numpy_random_bits,
         }
+
+    def outside_of_plans(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function that has machine code compute large operands."""
+        return eager_plans.by_plans(name, function) if name in eager_plans.PLANNED else function
 
     def to_host(self, buffer: Buffer) -> Buffer:
         """Returns the buffer itself: it lives on the host."""

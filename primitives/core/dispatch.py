@@ -75,6 +75,7 @@ def implementation(primitive: Dispatched, backend: Backend) -> Implementation:
         )
     else:
         function = partial(computed_by_declaration, primitive.compute, backend.xp)
+    function = backend.outside_of_plans(primitive.name, function)
     if backend.lacks:
         function = partial(refusing, function, primitive.name, backend)
     if primitive.name in backend.accumulating:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import sqrt
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
 from ....kernels.graph import Expr, cast, function, select
+from ..shared_formulas import gelu as approximate_gelu
+from ..shared_formulas import gelu_unit_grad as approximate_gelu_grad
+from ..shared_formulas import limited
 
 __all__ = ["SPECIAL_FORMULAS", "STEP_UFUNCS", "nextafter"]
 
-erf, erfc, log, log1p = map(function, ("erf", "erfc", "log", "log1p"))
+erf, erfc, exp, log, log1p = map(function, ("erf", "erfc", "exp", "log", "log1p"))
 # Between these numbers the quotient of ``logit`` is close to 1.
 NEAR_HALF = (0.3, 0.65)
+# Beyond this number a standard normal one has no probability and no density in double precision.
+LARGEST_OF_NORMAL = 56.0
 
 
 def product_with(logarithm: Callable[[Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
@@ -48,8 +53,40 @@ def ndtr(x: Expr) -> Expr:
     return cast(found, x.dtype)
 
 
+def tail_of(x: Expr) -> tuple[Expr, Expr]:
+    """Returns the probability that a standard normal number is above abs(x), and abs(x), bounded.
+
+    Where the bound counts, the probability is 0.
+    """
+    size = limited(abs(x), 0.0, LARGEST_OF_NORMAL)
+    return 0.5 * erfc(size * sqrt(0.5)), size
+
+
+def gelu(x: Expr, *, approximate: bool) -> Expr:
+    """Returns ``x P(X <= x)`` of a standard normal X, or its approximation by a sigmoid.
+
+    It is ``max(x, 0) - abs(x) P(X > abs(x))``, where nothing cancels for negative x.
+    """
+    if approximate:
+        return approximate_gelu(x, approximate=True)
+    tail, size = tail_of(x)
+    return limited(x, 0.0, np.inf) - size * tail
+
+
+def gelu_unit_grad(x: Expr, *, approximate: bool) -> Expr:
+    """Returns the derivative of ``gelu``."""
+    if approximate:
+        return approximate_gelu_grad(x, approximate=True)
+    tail, size = tail_of(x)
+    share = tail - size * (exp(size * size * -0.5) * (1.0 / sqrt(2.0 * pi)))
+    return select(x >= 0.0, 1.0 - share, share)
+
+
 SPECIAL_FORMULAS: dict[str, Callable[..., Expr]] = {
     "entr": entr,
+    "gelu": gelu,
+    "gelu_grad": lambda x, y, *, approximate: gelu_unit_grad(y, approximate=approximate) * x,
+    "gelu_unit_grad": gelu_unit_grad,
     "logit": logit,
     "ndtr": ndtr,
     "xlog1py": product_with(log1p),

@@ -91,7 +91,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Sets whether results on a GPU are the same bits in every run, in this thread.
+    """Sets whether results are the same bits in every run, in this thread.
 
     Args:
         mode: whether they are.
@@ -101,7 +101,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Says whether results on a GPU are the same bits in every run."""
+    """Says whether results are the same bits in every run."""
     return config.deterministic
 
 

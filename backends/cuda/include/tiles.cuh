@@ -220,7 +220,10 @@ template <typename T> struct scorer {
         constexpr int QUERIES = ROWS_ARE_QUERIES ? 16 : COLUMNS;
         constexpr int KEYS = ROWS_ARE_QUERIES ? COLUMNS : 16;
         if (!is_edge(query, QUERIES, key, KEYS)) return;
-        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+        int lane = threadIdx.x & 31;
+        // The compiler for sm_100 would keep all comparisons of places in registers otherwise.
+        asm volatile("" : "+r"(lane));
+        int g = lane >> 2, t = lane & 3;
         int queries_left = int(min(queries - query, index_t(FAR)));
         int keys_left = int(min(keys - key, index_t(FAR)));
         // A query sees so many keys more than its own place says.

@@ -220,8 +220,8 @@ def slogdet_jvp(g: Array, ans: Array, x: Array, inverse: Array) -> Array:
     change = ops.sum(g * inverse.mT, axis=(-2, -1))
     sign = ops.index(ans, (Ellipsis, 0))
     logarithm = ops.real(change) * x.dtype.type(1)
-    # The sign of a real matrix does not change, even where the inverse is NaN.
-    turn = sign * imaginary_part(change) if x.dtype.kind == "c" else ops.zeros_like(change)
+    # The sign of a real matrix changes by 0, even where the inverse is NaN.
+    turn = sign * imaginary_part(change) if x.dtype.kind == "c" else sign - sign
     return ops.stack([turn, logarithm], axis=-1)
 
 

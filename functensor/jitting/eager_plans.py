@@ -21,14 +21,15 @@ def plan_of_primitive(
 ) -> Callable[[Sequence[Buffer]], Any] | None:
     """Returns what computes a primitive on buffers as machine code; None where there is none.
 
+    That returns None where its plan raises: the kernel raises an error of its own.
+
     Args:
         name: the primitive's name.
-        types: the shapes and dtypes of its operands.
+        types: the shapes and dtypes of its operands, and of its result.
         params: its parameters.
     """
     primitive: Any = registry[name]
-    known = [ShapeDtype(shape, dtype) for shape, dtype in types]
-    whole = primitive.infer(primitive, *known, **params)
+    *known, whole = [ShapeDtype(shape, dtype) for shape, dtype in types]
     parts = PARTS[name](types, whole.shape, params) if name in PARTS else [...]
 
     def applied(*operands: Any) -> Any:
@@ -39,21 +40,21 @@ def plan_of_primitive(
     plan: Any = native_plan(make_program(applied)(*known), ())
     if plan is None:
         return None
-    if parts == [...]:
 
-        def run(operands: Sequence[Buffer]) -> Any:
-            (out,) = plan(operands)
+    def run(operands: Sequence[Buffer]) -> Any:
+        try:
+            found = plan([np.ascontiguousarray(x) for x in operands])
+        except Exception:
+            return None
+        if parts == [...]:
+            (out,) = found
             return out if out.ndim else out[()]
-
-        return run
-
-    def run_packed(operands: Sequence[Buffer]) -> Any:
         out = np.empty(whole.shape, whole.dtype)
-        for key, part in zip(parts, plan(operands), strict=True):
+        for key, part in zip(parts, found, strict=True):
             out[key] = part
         return out
 
-    return run_packed
+    return run
 
 
 # Results that are several, packed into one, are computed one by one.

@@ -29,7 +29,7 @@ from . import (
     where_and_extrema,
 )
 from .eager_code import by_machine_code
-from .eager_ways import WAYS
+from .eager_ways import EAGER_WAYS
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -113,7 +113,7 @@ class NumpyBackend(protocol.Backend):
 
     def outside_of_plans(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a function that has machine code compute large operands."""
-        return by_machine_code(name, function) if name in WAYS else function
+        return by_machine_code(name, function) if name in EAGER_WAYS else function
 
     def to_host(self, buffer: Buffer) -> Buffer:
         """Returns the buffer itself: it lives on the host."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..config import config
-from .eager_ways import WAYS
+from .eager_ways import EAGER_WAYS
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType, Shape
@@ -26,16 +26,20 @@ __all__ = ["Kind", "by_machine_code", "kinds"]
 
 # Calls of a kind take so long over NumPy, in seconds, before machine code is compiled, and are so
 # many. Compiling takes a tenth of a second of another thread, and a tenth of that from the disk.
-SECONDS_BEFORE_COMPILING, CALLS_BEFORE_COMPILING = 0.03, 4
+SECONDS_OVER_NUMPY, CALLS_OVER_NUMPY = 0.03, 4
 # The calls of each way whose shortest times are compared.
-COMPARED_CALLS = 8
+CALLS_OF_EACH_WAY = 8
 # So many kinds are known at once.
-MOST_KINDS = 512
+MOST_KNOWN_KINDS = 512
 FLOATS = "fd"
 
 
 class _Inside(threading.local):
-    """Whether a thread computes a primitive of a kind now, whose plan may call NumPy for it."""
+    """Knows of a thread that it computes a primitive of a kind, whose plan may call NumPy for it.
+
+    Attributes:
+        a_kind: whether it does now.
+    """
 
     a_kind = False
 
@@ -105,13 +109,13 @@ class Kind:
         numpy, other = self._times
         if self.code is not None:
             (numpy if code is None else other).append(took)
-            if min(len(numpy), len(other)) >= COMPARED_CALLS:
+            if min(len(numpy), len(other)) >= CALLS_OF_EACH_WAY:
                 self._settle(self.code if min(other) <= min(numpy) else None)
             return
         self._calls += 1
         self._spent += took
         waits = self.job is not None and not self.job.dropped
-        enough = self._spent >= SECONDS_BEFORE_COMPILING and self._calls >= CALLS_BEFORE_COMPILING
+        enough = self._spent >= SECONDS_OVER_NUMPY and self._calls >= CALLS_OVER_NUMPY
         if enough and not waits:
             self._begin(out)
 
@@ -133,7 +137,7 @@ class Kind:
         code = None
         try:
             # In the child of a fork in the middle of an import nobody could import the module.
-            make = in_step(WAYS[self.name].maker)
+            make = in_step(EAGER_WAYS[self.name].maker)
             code = make(self.name, [*self._types, self._result], self._params)
         finally:
             if code is None:
@@ -154,10 +158,10 @@ def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]
     With ``config.deterministic`` the kernel computes all.
 
     Args:
-        name: the name of the primitive, one of `WAYS`.
+        name: the name of the primitive, one of `EAGER_WAYS`.
         kernel: computes it on buffers. Plans call this one: they become machine code as a whole.
     """
-    way = WAYS[name]
+    way = EAGER_WAYS[name]
 
     @wraps(kernel)
     def run(*operands: Any, **params: Any) -> Any:
@@ -175,7 +179,7 @@ def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]
             return kernel(*operands, **params)
         kind = kinds.get(key)
         if kind is None:
-            if len(kinds) >= MOST_KINDS:
+            if len(kinds) >= MOST_KNOWN_KINDS:
                 kinds.clear()
             kind = kinds[key] = Kind(name, operands, params)
         return kind(kernel, operands, params)

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..plan_makers import PLAN_MAKERS
+from ..plan_makers import LEFT_OUT_BY_PLANS, PLAN_MAKERS
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["CONVOLUTIONS", "PLANNED", "PLANS", "POOLS", "WAYS", "Way"]
+__all__ = [
+    "CONVOLUTIONS", "EAGER_WAYS", "FEWEST_CHANNELS", "MOST_WINDOW_ELEMENTS", "PLANNED", "PLANS",
+    "POOLS", "Way",
+]  # fmt: skip
 
 # The primitives whose kernels go over their operands many times. A plan of the one primitive is
 # made for each of them.
@@ -39,22 +42,20 @@ IN_C_ORDER = frozenset(
         "normalize", "normalize_grad", "silu", "softplus",
     }
 )  # fmt: skip
-WHOLE_NUMBERS = "iub"
-# What NumPy does where numbers overflow that plans may leave out.
-LEFT_OUT_BY_PLANS = frozenset({"ignore", "warn"})
+COUNTING_KINDS = "iub"
 CONVOLUTIONS = ("conv", "conv_input_grad", "conv_kernel_grad")
 POOLS = ("max_pool", "max_pool_argmax", "pool_scatter")
 # Convolutions of fewer multiplications, and pools of fewer elements, stay with NumPy.
 SMALLEST_WORK = 1 << 18
 FEWEST_POOLED = 1 << 16
-# Of fewer channels too few elements are computed at a time.
+# Of fewer channels, where these lie last, too few elements are computed at a time.
 FEWEST_CHANNELS = 8
 # The kernel of a larger window would have a long text.
 MOST_WINDOW_ELEMENTS = 16
 
 
 class Way:
-    """What machine code takes of some primitives, and what makes it.
+    """Says what machine code takes of some primitives, and what makes it.
 
     Attributes:
         fewest: how many elements the first operand has at least; it is an array of float32 or
@@ -88,7 +89,7 @@ def key_of_plan(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -
         if type(x) is not np.ndarray:
             return None
         dtype, flags = x.dtype, x.flags
-        if dtype is not first and dtype != first and dtype.kind not in WHOLE_NUMBERS:
+        if dtype is not first and dtype != first and dtype.kind not in COUNTING_KINDS:
             return None
         if not (flags.aligned and dtype.isnative):
             return None
@@ -144,7 +145,7 @@ def key_of_shared(name: str, operands: Sequence[Any], params: Mapping[str, Any])
     return name, threads.number, x.dtype.char, *shapes, *params.values()
 
 
-def maker_of(module: str, function: str) -> Callable[[], Callable[..., Any]]:
+def maker_in(module: str, function: str) -> Callable[[], Callable[..., Any]]:
     """Returns what loads a maker of the plans' modules."""
     return lambda: getattr(import_module(module, __package__), function)
 
@@ -152,10 +153,10 @@ def maker_of(module: str, function: str) -> Callable[[], Callable[..., Any]]:
 # Smaller operands take less time than it takes to find their plan and to wake a thread.
 PLANS = Way(1 << 15, key_of_plan, lambda: PLAN_MAKERS[0]())
 CONVOLVED = Way(
-    1, key_of_convolution, maker_of(".plan.native.eager_convolutions", "telling_convolution")
+    1, key_of_convolution, maker_in(".plan.native.eager_convolutions", "telling_convolution")
 )
-POOLED = Way(1, key_of_pool, maker_of(".plan.native.channel_pools", "pool_run"))
-WAYS = {
+POOLED = Way(1, key_of_pool, maker_in(".plan.native.channel_pools", "pool_run"))
+EAGER_WAYS = {
     **dict.fromkeys(PLANNED, PLANS),
     **dict.fromkeys(CONVOLUTIONS, CONVOLVED),
     **dict.fromkeys(POOLS, POOLED),

@@ -1,4 +1,4 @@
-"""What the C library tells of the arithmetic of one call: NaN made, a division by zero, overflow.
+"""Asks the C library about the arithmetic of one call: NaN made, a division by zero, overflow.
 
 `told_flags` beside it asks the processor, and knows x86-64 alone.
 """
@@ -11,13 +11,13 @@ import sys
 from ..processor import ARM
 from .c_library import c_function
 
-__all__ = ["DECLARED", "c_library_tells", "noted_call"]
+__all__ = ["FLAG_FUNCTIONS", "c_library_tells", "noted_call"]
 
 # Invalid, divided by zero, overflow, in C's numbers; and the number of all that there are.
 ON_ARM = platform.machine().lower() in ARM
-TOLD_FLAGS, ALL_FLAGS = (0b111, 0b11111) if ON_ARM else (0b1101, 0b111101)
+TOLD_FLAGS, EVERY_FLAG = (0b111, 0b11111) if ON_ARM else (0b1101, 0b111101)
 # The functions, and their declarations.
-DECLARED = {
+FLAG_FUNCTIONS = {
     name: f"declare i32 @{name}(i32)" for name in ("feclearexcept", "fetestexcept")
 }
 
@@ -36,7 +36,7 @@ end:
 
 def c_library_tells() -> bool:
     """Says whether it tells of them, in numbers that are known: those of Windows are others."""
-    return sys.platform != "win32" and all(map(c_function, DECLARED))
+    return sys.platform != "win32" and all(map(c_function, FLAG_FUNCTIONS))
 
 
 def noted_call(call: str, place: str) -> str:
@@ -46,4 +46,4 @@ def noted_call(call: str, place: str) -> str:
         call: the function that is called, and its arguments.
         place: the address of a word, to which C's numbers of what was told are added.
     """
-    return NOTED_TEXT.format(call=call, place=place, all_flags=ALL_FLAGS, told_flags=TOLD_FLAGS)
+    return NOTED_TEXT.format(call=call, place=place, all_flags=EVERY_FLAG, told_flags=TOLD_FLAGS)

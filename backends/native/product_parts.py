@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .array_objects import OBJECT_HEADER, is_known
 from .blas import BLAS_SYMBOLS, ROW_MAJOR, numpy_blas
-from .c_library_flags import DECLARED, c_library_tells, noted_call
+from .c_library_flags import FLAG_FUNCTIONS, c_library_tells, noted_call
 from .entry import objects_call
 from .instruction_sets import NativeUnavailable
 from .instructions import FLOAT_TYPES, Lines
@@ -130,7 +130,7 @@ def product_text(char: str, bits: int) -> str:
         loads="\n".join(loads), shared="\n".join(call.text), said=SAID_PLACE,
         at_one_place=AT_ONE_PLACE,
     )  # fmt: skip
-    declared = [f"declare void @{symbol}({kinds})", *DECLARED.values()]
+    declared = [f"declare void @{symbol}({kinds})", *FLAG_FUNCTIONS.values()]
     return FEW_PASSES + "\n".join(declared) + "\n" + module.text(part, whole_text)
 
 

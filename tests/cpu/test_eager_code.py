@@ -34,9 +34,9 @@ KERNELS = get_backend("numpy").kernels
 def begins_anew(monkeypatch):
     """Has machine code made of small work too, after the first call."""
     monkeypatch.setattr(eager_code, "kinds", {})
-    monkeypatch.setattr(eager_code, "SECONDS_BEFORE_COMPILING", 0.0)
-    monkeypatch.setattr(eager_code, "CALLS_BEFORE_COMPILING", 1)
-    monkeypatch.setattr(eager_code, "COMPARED_CALLS", 10**9)
+    monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 0.0)
+    monkeypatch.setattr(eager_code, "CALLS_OVER_NUMPY", 1)
+    monkeypatch.setattr(eager_code, "CALLS_OF_EACH_WAY", 10**9)
     monkeypatch.setattr(eager_ways, "SMALLEST_WORK", 0)
     monkeypatch.setattr(eager_ways, "FEWEST_POOLED", 0)
     monkeypatch.setattr(channel_pools, "FEWEST_SHARED", 0)
@@ -319,9 +319,9 @@ def test_a_job_that_was_dropped_begins_again():
 
 
 def test_work_that_took_no_while_is_not_compiled(monkeypatch):
-    monkeypatch.setattr(eager_code, "SECONDS_BEFORE_COMPILING", 10.0)
+    monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 10.0)
     operands, params = CALL
-    for _ in range(2 * eager_code.CALLS_BEFORE_COMPILING):
+    for _ in range(2 * eager_code.CALLS_OVER_NUMPY):
         eager("conv", *operands, **params)
     (found,) = known()
     assert (found.code, found.settled, found.job) == (None, False, None)
@@ -329,7 +329,7 @@ def test_work_that_took_no_while_is_not_compiled(monkeypatch):
 
 @needs_code
 def test_machine_code_is_made_after_some_calls(monkeypatch):
-    monkeypatch.setattr(eager_code, "CALLS_BEFORE_COMPILING", 3)
+    monkeypatch.setattr(eager_code, "CALLS_OVER_NUMPY", 3)
     operands, params = CALL
     for made in (False, False, True):
         eager("conv", *operands, **params)
@@ -337,8 +337,8 @@ def test_machine_code_is_made_after_some_calls(monkeypatch):
 
 
 def test_the_table_is_bounded(monkeypatch):
-    monkeypatch.setattr(eager_code, "MOST_KINDS", 2)
-    monkeypatch.setattr(eager_code, "SECONDS_BEFORE_COMPILING", 10.0)
+    monkeypatch.setattr(eager_code, "MOST_KNOWN_KINDS", 2)
+    monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 10.0)
     _, params = CALL
     for length in range(8, 13):
         eager("conv", normal((1, 16, 8, length)), normal((16, 16, 3, 3)), **params)

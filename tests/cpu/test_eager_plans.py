@@ -24,8 +24,8 @@ def small_and_soon(monkeypatch):
     monkeypatch.setattr(eager_code, "kinds", {})
     # Inference of dtypes computes primitives of one element.
     monkeypatch.setattr(eager_ways.PLANS, "fewest", 2)
-    monkeypatch.setattr(eager_code, "SECONDS_BEFORE_COMPILING", 0.0)
-    monkeypatch.setattr(eager_code, "CALLS_BEFORE_COMPILING", 1)
+    monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 0.0)
+    monkeypatch.setattr(eager_code, "CALLS_OVER_NUMPY", 1)
 
 
 def drawn(shape, dtype="f", seed=0):
@@ -195,11 +195,11 @@ def test_nobody_waits_and_both_ways_take_turns(monkeypatch):
     assert kind.job.wait(120)
     plan = kind.code
     kind.code = lambda operands: (taken.append("code"), plan(operands))[1]
-    for _ in range(2 * eager_code.COMPARED_CALLS):
+    for _ in range(2 * eager_code.CALLS_OF_EACH_WAY):
         assert not kind.settled
         assert_rounded(run(x, axis=(1,)), kernel(x, axis=(1,)))
     assert kind.settled
-    most = eager_code.COMPARED_CALLS
+    most = eager_code.CALLS_OF_EACH_WAY
     assert taken == ["numpy", *["code", "numpy"] * most]
 
 
@@ -209,7 +209,7 @@ def test_the_quicker_way_stays(quicker, monkeypatch):
     plan = kind.code = lambda operands: "code"
     clock = iter(
         t
-        for i in range(eager_code.COMPARED_CALLS)
+        for i in range(eager_code.CALLS_OF_EACH_WAY)
         for t in (0.0, 1.0 + (quicker == "numpy"), 0.0, 1.0 + (quicker == "code"))
     )
     monkeypatch.setattr(eager_code, "perf_counter", lambda: next(clock))
@@ -331,8 +331,8 @@ def test_a_plan_that_cannot_be_made_leaves_the_kind_to_numpy(monkeypatch):
 
 
 def test_the_table_of_kinds_is_bounded(monkeypatch):
-    monkeypatch.setattr(eager_code, "MOST_KINDS", 3)
-    monkeypatch.setattr(eager_code, "CALLS_BEFORE_COMPILING", 100)
+    monkeypatch.setattr(eager_code, "MOST_KNOWN_KINDS", 3)
+    monkeypatch.setattr(eager_code, "CALLS_OVER_NUMPY", 100)
     for n in range(2, 9):
         registry["gelu"].impl(drawn((n,)), approximate=True)
         assert len(eager_code.kinds) <= 3

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....native.c_library_flags import DECLARED, c_library_tells, noted_call
+from ....native.c_library_flags import FLAG_FUNCTIONS, c_library_tells, noted_call
 from ....native.entry import kernel_call
 from ....native.machine import NotCompiled, machine_code, rest
 from ....native.printer import SIGNATURE, Module, Printer
@@ -119,6 +119,6 @@ def telling_kernel(kernel: LoopKernel) -> NativeCall:
     inner = inner.replace(") {", ") noinline {", 1)
     call = noted_call(f"@{kernel.name}({SIGNATURE})", "%said_place")
     telling = TELLING_TEXT.format(signature=SIGNATURE, count=count, noted_call=call)
-    module.declared.update(DECLARED)
+    module.declared.update(FLAG_FUNCTIONS)
     code = machine_code(module.text(inner, telling), ["telling"])
     return kernel_call(code, "telling", count + 1)

@@ -30,7 +30,7 @@ def plan_of_primitive(
     """
     primitive: Any = registry[name]
     *known, whole = [ShapeDtype(shape, dtype) for shape, dtype in types]
-    parts = PARTS[name](types, whole.shape, params) if name in PARTS else [...]
+    parts = PACKED_PARTS[name](types, whole.shape, params) if name in PACKED_PARTS else [...]
 
     def applied(*operands: Any) -> Any:
         out = primitive.bind(operands, dict(params))
@@ -77,7 +77,7 @@ def parts_of_attention(
     return [0, 1, 2] if alike else [...]
 
 
-PARTS: dict[str, Callable[..., list[Any]]] = {
+PACKED_PARTS: dict[str, Callable[..., list[Any]]] = {
     "affine_normalize_grad": parts_of_normalization,
     "attention_grad": parts_of_attention,
 }

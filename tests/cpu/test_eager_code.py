@@ -345,6 +345,15 @@ def test_the_table_is_bounded(monkeypatch):
         assert len(eager_code.kinds) <= 2
 
 
+def test_numbers_of_threads_tell_kinds_apart(monkeypatch):
+    monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 10.0)
+    operands, params = CALL
+    for number, wanted in ((1, 1), (2, 2), (1, 2)):
+        monkeypatch.setattr(pool.threads, "number", number)
+        eager("conv", *operands, **params)
+        assert len(known()) == wanted
+
+
 @needs_code
 def test_several_threads():
     operands, params = CALL

@@ -182,7 +182,7 @@ class Backend(Protocol):
     def outside_of_plans(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns what computes a primitive where no plan does, of the function that plans call.
 
-        Another function has that one as its ``wide``.
+        Another function has that one as its ``wide``, by which plans find it.
         """
         return function
 

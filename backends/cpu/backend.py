@@ -19,8 +19,6 @@ from . import (
     attention,
     convolution,
     cross_entropy,
-    eager_code,
-    eager_plans,
     error_function,
     malloc,
     normalization,
@@ -30,6 +28,8 @@ from . import (
     scatter,
     where_and_extrema,
 )
+from .eager_code import by_machine_code
+from .eager_ways import EAGER_WAYS
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -102,10 +102,9 @@ class NumpyBackend(protocol.Backend):
         malloc.keep_freed_memory()
         named = {n: getattr(module, n) for module, names in KERNELS.items() for n in names}
         calm = {n: parallel.kept_calm(named[n]) for n in OF_MANY_PRODUCTS}
-        plain = named | calm
         self.kernels = {
-            **plain,
-            **{n: eager_code.by_machine_code(n, plain[n]) for n in eager_code.COMPILED},
+            **named,
+            **calm,
             "dropout": philox.numpy_dropout,
             "logistic": activations.sigmoid,
             "random_bits": philox.numpy_random_bits,
@@ -114,7 +113,7 @@ class NumpyBackend(protocol.Backend):
 
     def outside_of_plans(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a function that has machine code compute large operands."""
-        return eager_plans.by_plans(name, function) if name in eager_plans.PLANNED else function
+        return by_machine_code(name, function) if name in EAGER_WAYS else function
 
     def to_host(self, buffer: Buffer) -> Buffer:
         """Returns the buffer itself: it lives on the host."""

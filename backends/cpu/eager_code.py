@@ -1,87 +1,188 @@
-"""Large convolutions and pools in eager mode, which machine code may compute where it is there."""
+"""Large primitives outside of plans, by machine code where that is quicker than NumPy.
+
+A primitive of operands of some shapes and dtypes is a kind. NumPy computes its first calls. Once
+these have taken a while, a thread that nobody waits for makes machine code. Both are timed, and the
+quicker way stays. Results of both differ by rounding alone. `eager_ways` has the primitives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from math import prod
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..config import config
+from .eager_ways import EAGER_WAYS
 
 if TYPE_CHECKING:
-    from ..annotations import Buffer, DType
+    from ..annotations import Buffer, DType, Shape
+    from ..native.background import BackgroundJob
 
-__all__ = ["COMPILED", "by_machine_code"]
+__all__ = ["Kind", "by_machine_code", "kinds"]
 
-# Convolutions of fewer multiplications, and pools of fewer elements, stay with NumPy.
-SMALLEST_WORK = 1 << 18
-FEWEST_POOLED = 1 << 16
-# Of fewer channels too few elements are computed at a time.
-FEWEST_CHANNELS = 8
-# The kernel of a larger window would have a long text.
-MOST_WINDOW_ELEMENTS = 16
-COMPUTED_DTYPES = "fd"
-COMPILED_CONVOLUTIONS = ("conv", "conv_input_grad", "conv_kernel_grad")
-COMPILED = (*COMPILED_CONVOLUTIONS, "max_pool", "max_pool_argmax", "pool_scatter")
+# Calls of a kind take so long over NumPy, in seconds, before machine code is compiled, and are so
+# many. Compiling takes a tenth of a second of another thread, and a tenth of that from the disk.
+SECONDS_OVER_NUMPY, CALLS_OVER_NUMPY = 0.03, 4
+# The calls of each way whose shortest times are compared.
+CALLS_OF_EACH_WAY = 8
+# So many kinds are known at once.
+MOST_KNOWN_KINDS = 512
+FLOATS = "fd"
+
+
+class _Inside(threading.local):
+    """Knows of a thread that it computes a primitive of a kind, whose plan may call NumPy for it.
+
+    Attributes:
+        a_kind: whether it does now.
+    """
+
+    a_kind = False
+
+
+inside = _Inside()
+
+
+class Kind:
+    """Computes a primitive of operands of some shapes and dtypes, by the quicker of two ways.
+
+    Once machine code is there, both ways take turns for some calls, whose shortest times are
+    compared.
+
+    Attributes:
+        name: the name of the primitive.
+        code: what computes it as machine code, once that is there: a function of the operands,
+            which returns None where NumPy is to compute the result.
+        settled: whether it is decided which way stays.
+        job: the work that makes machine code; None before.
+    """
+
+    __slots__ = (
+        *("__weakref__", "_calls", "_params", "_result", "_spent", "_times", "_types", "code"),
+        *("job", "name", "settled"),
+    )
+
+    def __init__(self, name: str, operands: Sequence[Buffer], params: Mapping[str, Any]) -> None:
+        self.name = name
+        self._types = [(x.shape, x.dtype) for x in operands]
+        self._result: tuple[Shape, DType]
+        self._params = dict(params)
+        self._calls, self._spent = 0, 0.0
+        # The times of calls over NumPy, and of those by machine code, which take turns.
+        self._times: tuple[list[float], list[float]] = [], []
+        self.code: Callable[[Sequence[Buffer]], Any] | None = None
+        self.settled = False
+        self.job: BackgroundJob | None = None
+
+    def __repr__(self) -> str:
+        shapes = [shape for shape, _ in self._types]
+        return f"<{self.name} of {shapes} {'as machine code' if self.code else 'over NumPy'}>"
+
+    def __call__(
+        self, kernel: Callable[..., Any], operands: Sequence[Buffer], params: Mapping[str, Any]
+    ) -> Any:
+        """Returns the result, and looks whether there is a better way to the next one."""
+        code, out = self.code, None
+        if not self.settled and code is not None:
+            numpy, other = self._times
+            if len(numpy) < len(other):
+                code = None
+        begun = perf_counter()
+        try:
+            inside.a_kind = True
+            if code is not None:
+                out = code(operands)
+            if out is None:
+                out = kernel(*operands, **params)
+        finally:
+            inside.a_kind = False
+        if not self.settled:
+            self._note(perf_counter() - begun, code, out)
+        return out
+
+    def _note(self, took: float, code: Any, out: Buffer) -> None:
+        """Notes the time of a call, and decides once there are enough of both ways."""
+        numpy, other = self._times
+        if self.code is not None:
+            (numpy if code is None else other).append(took)
+            if min(len(numpy), len(other)) >= CALLS_OF_EACH_WAY:
+                self._settle(self.code if min(other) <= min(numpy) else None)
+            return
+        self._calls += 1
+        self._spent += took
+        waits = self.job is not None and not self.job.dropped
+        enough = self._spent >= SECONDS_OVER_NUMPY and self._calls >= CALLS_OVER_NUMPY
+        if enough and not waits:
+            self._begin(out)
+
+    def _begin(self, out: Buffer) -> None:
+        """Has machine code made in the background, unless there is none here."""
+        from ..native.background import later_for  # only where machine code is made
+        from ..native.machine import why_not
+
+        if why_not():
+            self._settle(None)
+        else:
+            self._result = out.shape, out.dtype
+            self.job = later_for(self, Kind.make)
+
+    def make(self) -> None:
+        """Makes machine code, for the next call to take."""
+        from ..native.machine import in_step  # only where machine code is made
+
+        code = None
+        try:
+            # In the child of a fork in the middle of an import nobody could import the module.
+            make = in_step(EAGER_WAYS[self.name].maker)
+            code = make(self.name, [*self._types, self._result], self._params)
+        finally:
+            if code is None:
+                self._settle(None)
+            else:
+                self.code = code
+
+    def _settle(self, code: Any) -> None:
+        self.code, self.settled = code, True
+
+
+kinds: dict[Any, Kind] = {}
 
 
 def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a kernel that hands large work to machine code once that is there.
+    """Returns a function that does the same as a kernel, for large operands by machine code.
 
-    With ``config.deterministic`` it computes all by itself.
+    With ``config.deterministic`` the kernel computes all.
 
     Args:
-        name: the name of the primitive.
-        kernel: computes it by NumPy. Plans call this one: they become machine code as a whole.
+        name: the name of the primitive, one of `EAGER_WAYS`.
+        kernel: computes it on buffers. Plans call this one: they become machine code as a whole.
     """
-    takes = takes_convolution if name in COMPILED_CONVOLUTIONS else takes_pool
+    way = EAGER_WAYS[name]
 
     @wraps(kernel)
-    def eager(*operands: Buffer, **params: Any) -> Any:
-        if not takes(name, operands, params):
+    def run(*operands: Any, **params: Any) -> Any:
+        x = operands[0]
+        if (
+            type(x) is not np.ndarray
+            or x.size < way.fewest
+            or x.dtype.char not in FLOATS
+            or inside.a_kind
+            or config.deterministic
+        ):
             return kernel(*operands, **params)
-        from .plan.native.eager_kernels import eager_kernel  # only for large work
+        key = way.key_of(name, operands, params)
+        if key is None:
+            return kernel(*operands, **params)
+        kind = kinds.get(key)
+        if kind is None:
+            if len(kinds) >= MOST_KNOWN_KINDS:
+                kinds.clear()
+            kind = kinds[key] = Kind(name, operands, params)
+        return kind(kernel, operands, params)
 
-        return eager_kernel(name, operands, params)(kernel, operands)
-
-    eager.in_plans = kernel  # type: ignore[attr-defined]
-    return eager
-
-
-def takes_convolution(name: str, operands: tuple[Buffer, ...], params: Mapping[str, Any]) -> bool:
-    """Says whether machine code may compute a convolution, or a derivative of one."""
-    x, y = operands
-    if name == "conv_kernel_grad":
-        work = y.size * x.shape[1] * prod(params["kernel"])
-    else:
-        work = x.size // max(x.shape[1], 1) * y.size
-    if work < SMALLEST_WORK or config.deterministic or not is_computed(x.dtype):
-        return False
-    return x.dtype == y.dtype and x.flags.aligned and y.flags.aligned
-
-
-def takes_pool(name: str, operands: tuple[Buffer, ...], params: Mapping[str, Any]) -> bool:
-    """Says whether machine code may compute a primitive of pooling."""
-    x, *winner = operands
-    windows = params["windows"]
-    many = x.size * prod(windows.window) if winner else x.size
-    if many < FEWEST_POOLED or not is_computed(x.dtype) or config.deterministic:
-        return False
-    if any(map(any, windows.padding)) or not 1 < prod(windows.window) <= MOST_WINDOW_ELEMENTS:
-        return False
-    if winner:
-        x = winner[0]
-        if x.dtype.char != "b" or any(s < k for k, s in zip(windows.window, windows.stride)):
-            return False
-    return x.flags.aligned and x.shape[1] >= FEWEST_CHANNELS and has_channels_last(x)
-
-
-def has_channels_last(x: Buffer) -> bool:
-    """Says whether an array (N, C, *spatial) lies in memory as (N, *spatial, C) in C order."""
-    return bool(x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous)
-
-
-def is_computed(dtype: DType) -> bool:
-    """Says whether machine code computes in a dtype."""
-    return dtype.char in COMPUTED_DTYPES and dtype.isnative
+    run.wide = kernel  # type: ignore[attr-defined]
+    return run

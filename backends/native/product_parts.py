@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..processor import ARM
 from .array_objects import OBJECT_HEADER, is_known
 from .blas import BLAS_SYMBOLS, ROW_MAJOR, numpy_blas
-from .c_library import c_function
+from .c_library_flags import FLAG_FUNCTIONS, c_library_tells, noted_call
 from .entry import objects_call
 from .instruction_sets import NativeUnavailable
 from .instructions import FLOAT_TYPES, Lines
@@ -28,9 +25,6 @@ __all__ = ["AT_ONE_PLACE", "SAID_PLACE", "multiplier"]
 # part its rows and columns, and where its operands and its result begin, in bytes.
 SAID_PLACE, HEAD_WORDS, PART_WORDS = 1, 8, 5
 SIZE_OF_CHAR = {"f": 4, "d": 8}
-# Invalid, divided by zero, overflow, in C's numbers; and the number of all that there are.
-ON_ARM = platform.machine().lower() in ARM
-TOLD_FLAGS, ALL_FLAGS = (0b111, 0b11111) if ON_ARM else (0b1101, 0b111101)
 # What is said of operands that begin at one place: NumPy may compute half of such a product.
 AT_ONE_PLACE = 1 << 16
 
@@ -43,18 +37,8 @@ define internal void @multiply_part(ptr %arguments, i64 %part) noinline {{
   %own = getelementptr i64, ptr %numbers, i64 %from
 {own}
 {operands}
-  %cleared = call i32 @feclearexcept(i32 {all_flags})
-  call void @{symbol}({given})
-  %flags = call i32 @fetestexcept(i32 {told_flags})
-  %well = icmp eq i32 %flags, 0
-  br i1 %well, label %end, label %tell
-tell:
   %said_place = getelementptr i64, ptr %numbers, i64 {said}
-  %said = zext i32 %flags to i64
-  %told = atomicrmw or ptr %said_place, i64 %said release, align 8
-  br label %end
-end:
-  ret void
+{noted_call}
 }}"""
 
 MULTIPLY_TEXT = """
@@ -124,9 +108,9 @@ def product_text(char: str, bits: int) -> str:
     module, call = Module(), Lines()
     shared_call(call, module, "%data4", "multiply_part", "%arguments", "%parts")
     part = PART_TEXT.format(
-        head=loaded_words("numbers", words), own=loaded_words("own", own), symbol=symbol,
-        operands="\n".join(lines), given=", ".join(given), part_words=PART_WORDS,
-        head_words=HEAD_WORDS, all_flags=ALL_FLAGS, told_flags=TOLD_FLAGS, said=SAID_PLACE,
+        head=loaded_words("numbers", words), own=loaded_words("own", own),
+        operands="\n".join(lines), part_words=PART_WORDS, head_words=HEAD_WORDS, said=SAID_PLACE,
+        noted_call=noted_call(f"@{symbol}({', '.join(given)})", "%said_place"),
     )  # fmt: skip
     loads = []
     for i in range(5):
@@ -146,11 +130,7 @@ def product_text(char: str, bits: int) -> str:
         loads="\n".join(loads), shared="\n".join(call.text), said=SAID_PLACE,
         at_one_place=AT_ONE_PLACE,
     )  # fmt: skip
-    declared = [
-        f"declare void @{symbol}({kinds})",
-        "declare i32 @feclearexcept(i32)",
-        "declare i32 @fetestexcept(i32)",
-    ]
+    declared = [f"declare void @{symbol}({kinds})", *FLAG_FUNCTIONS.values()]
     return FEW_PASSES + "\n".join(declared) + "\n" + module.text(part, whole_text)
 
 
@@ -161,9 +141,7 @@ def multiplier(char: str) -> ObjectsCall | None:
     It may wait for the compiler, and for that of what helpers run.
     """
     blas = numpy_blas()
-    told = c_function("fetestexcept") and c_function("feclearexcept")
-    # Windows has other numbers for what goes wrong.
-    if blas is None or not told or sys.platform == "win32" or not is_known():
+    if blas is None or not c_library_tells() or not is_known():
         return None
     try:
         server()

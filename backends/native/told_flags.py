@@ -1,4 +1,4 @@
-"""What the processor tells of the arithmetic of a thread: overflow, a division by zero, NaN made.
+"""Asks the processor about the arithmetic of a thread: overflow, a division by zero, NaN made.
 
 Its flags are set by each sum, product, quotient and root of numbers, and by casts to fewer bits,
 and stay until they are cleared. Helpers add them to the memory of the team whose part they have

@@ -21,15 +21,16 @@ def plan_of_primitive(
 ) -> Callable[[Sequence[Buffer]], Any] | None:
     """Returns what computes a primitive on buffers as machine code; None where there is none.
 
+    That returns None where its plan raises: the kernel raises an error of its own.
+
     Args:
         name: the primitive's name.
-        types: the shapes and dtypes of its operands.
+        types: the shapes and dtypes of its operands, and of its result.
         params: its parameters.
     """
     primitive: Any = registry[name]
-    known = [ShapeDtype(shape, dtype) for shape, dtype in types]
-    whole = primitive.infer(primitive, *known, **params)
-    parts = PARTS[name](types, whole.shape, params) if name in PARTS else [...]
+    *known, whole = [ShapeDtype(shape, dtype) for shape, dtype in types]
+    parts = PACKED_PARTS[name](types, whole.shape, params) if name in PACKED_PARTS else [...]
 
     def applied(*operands: Any) -> Any:
         out = primitive.bind(operands, dict(params))
@@ -39,21 +40,21 @@ def plan_of_primitive(
     plan: Any = native_plan(make_program(applied)(*known), ())
     if plan is None:
         return None
-    if parts == [...]:
 
-        def run(operands: Sequence[Buffer]) -> Any:
-            (out,) = plan(operands)
+    def run(operands: Sequence[Buffer]) -> Any:
+        try:
+            found = plan([np.ascontiguousarray(x) for x in operands])
+        except Exception:
+            return None
+        if parts == [...]:
+            (out,) = found
             return out if out.ndim else out[()]
-
-        return run
-
-    def run_packed(operands: Sequence[Buffer]) -> Any:
         out = np.empty(whole.shape, whole.dtype)
-        for key, part in zip(parts, plan(operands), strict=True):
+        for key, part in zip(parts, found, strict=True):
             out[key] = part
         return out
 
-    return run_packed
+    return run
 
 
 # Results that are several, packed into one, are computed one by one.
@@ -76,7 +77,7 @@ def parts_of_attention(
     return [0, 1, 2] if alike else [...]
 
 
-PARTS: dict[str, Callable[..., list[Any]]] = {
+PACKED_PARTS: dict[str, Callable[..., list[Any]]] = {
     "affine_normalize_grad": parts_of_normalization,
     "attention_grad": parts_of_attention,
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.plan_makers import LEFT_OUT_BY_PLANS
 from ..backends.restoring import setting
 from ..jitting.jitted import jit
 from ..jitting.switch import switch
@@ -24,8 +25,6 @@ MOST_KNOWN_SHAPES = 16
 # The buffers that plans take, by the characters of their dtypes.
 TYPES = frozenset({np.ndarray, np.float32, np.float64})
 PLANNED_DTYPES = frozenset("fd")
-# What NumPy does where numbers overflow that plans may leave out.
-LEFT_OUT_BY_PLANS = frozenset({"ignore", "warn"})
 # The place of the gradients among columns.
 GRADIENT_COLUMN = 1
 

@@ -13,16 +13,17 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends import get as get_backend
-from functensor.backends.cpu import eager_code
+from functensor.backends.cpu import eager_code, eager_ways
 from functensor.backends.cpu.plan.codegen.called import unwrapped
-from functensor.backends.cpu.plan.native import channel_pools, eager_kernels, told_flags
+from functensor.backends.cpu.plan.native import channel_pools, eager_convolutions
 from functensor.backends.cpu.plan.native.channel_pools import WindowLoops
 from functensor.backends.cpu.plan.threads import pool
 from functensor.backends.kernels.check import check_kernel
 from functensor.backends.kernels.interpret import interpret
-from functensor.backends.native import machine
+from functensor.backends.native import c_library_flags, machine
 from functensor.primitives import registry as ops
 from functensor.primitives.contract.conv import Geometry
+from functensor.primitives.core.registry import registry
 from functensor.primitives.nn.pooling import Windows
 
 needs_code = pytest.mark.skipif(not machine.compiles_here(), reason=machine.why_not())
@@ -32,28 +33,37 @@ KERNELS = get_backend("numpy").kernels
 @pytest.fixture(autouse=True)
 def begins_anew(monkeypatch):
     """Has machine code made of small work too, after the first call."""
-    monkeypatch.setattr(eager_kernels, "kernels", {})
-    monkeypatch.setattr(eager_kernels, "SECONDS_BEFORE_COMPILING", 0.0)
-    monkeypatch.setattr(eager_kernels, "CALLS_BEFORE_COMPILING", 1)
-    monkeypatch.setattr(eager_kernels, "COMPARED_CALLS", 10**9)
-    monkeypatch.setattr(eager_code, "SMALLEST_WORK", 0)
-    monkeypatch.setattr(eager_code, "FEWEST_POOLED", 0)
+    monkeypatch.setattr(eager_code, "kinds", {})
+    monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 0.0)
+    monkeypatch.setattr(eager_code, "CALLS_OVER_NUMPY", 1)
+    monkeypatch.setattr(eager_code, "CALLS_OF_EACH_WAY", 10**9)
+    monkeypatch.setattr(eager_ways, "SMALLEST_WORK", 0)
+    monkeypatch.setattr(eager_ways, "FEWEST_POOLED", 0)
     monkeypatch.setattr(channel_pools, "FEWEST_SHARED", 0)
     monkeypatch.setattr(pool.threads, "number", 2)
 
 
 def known():
-    """Returns the primitives that were called, in order, once all that is to be made is there."""
-    found = [*eager_kernels.kernels.values()]
-    for kernel in found:
-        assert kernel._job is None or kernel._job.wait(60)
-        assert kernel._job is None or kernel._job.error is None, kernel._job.error
+    """Returns the kinds that were called, in order, once all that is to be made is there.
+
+    Machine code computes them from now on.
+    """
+    found = [*eager_code.kinds.values()]
+    for kind in found:
+        assert kind.job is None or kind.job.wait(60)
+        assert kind.job is None or kind.job.error is None, kind.job.error
+        kind.settled = kind.settled or kind.code is not None
     return found
 
 
 def compiled():
     """Returns the names of those that run as machine code."""
-    return sorted({kernel._name for kernel in known() if kernel.run is not None})
+    return sorted({kind.name for kind in known() if kind.code is not None})
+
+
+def eager(name, *operands, **params):
+    """Computes a primitive as eager mode does."""
+    return registry[name].impl(*operands, **params)
 
 
 def normal(shape, dtype="f4", seed=0):
@@ -85,7 +95,7 @@ def check(function, *args, equal=close):
     """Asserts that a function has the same results by NumPy, and by machine code where it is."""
     with ft.config.using(deterministic=True):
         wanted = ft.tree.leaves(function(*args))
-    assert not eager_kernels.kernels
+    assert not eager_code.kinds
     for _ in range(3):
         for got, right in zip(ft.tree.leaves(function(*args)), wanted, strict=True):
             equal(got, right)
@@ -126,9 +136,9 @@ def test_convolutions_and_their_derivatives(shape, kernel, sizes, dtype):
 def test_operands_that_lie_otherwise(layout):
     x, w = normal((3, 16, 9, 10)), normal((24, 16, 3, 3))
     geometry = Geometry((1, 1), ((0, 0), (0, 0)), (1, 1), 1)
-    wanted = unwrapped(ops.conv.impl)(x, w, geometry=geometry)
+    wanted = KERNELS["conv"](x, w, geometry=geometry)
     for _ in range(2):
-        close(KERNELS["conv"](laid_out(x, layout), laid_out(w, layout), geometry=geometry), wanted)
+        close(eager("conv", laid_out(x, layout), laid_out(w, layout), geometry=geometry), wanted)
         assert len(known()) == (layout != "unaligned")
 
 
@@ -159,7 +169,7 @@ def drawn_convolutions(draw):
 @given(drawn_convolutions())
 def test_drawn_convolutions(drawn):
     x, w, sizes = drawn
-    eager_kernels.kernels.clear()
+    eager_code.kinds.clear()
     found = check(lambda x, w: of_convolution(x, w, **sizes), fnp.asarray(x), fnp.asarray(w))
     is_left = sizes["groups"] > 1 or x.dtype != w.dtype or x.dtype.kind == "c" or not x.size
     assert not (found and is_left)
@@ -249,18 +259,18 @@ LEFT_POOLS = {
 @pytest.mark.parametrize(("x", "sizes"), LEFT_POOLS.values(), ids=LEFT_POOLS)
 def test_pools_that_stay_with_numpy(x, sizes):
     check(lambda x: nn.max_pool(x, **{"window": 2, **sizes}), fnp.asarray(x), equal=same)
-    assert not eager_kernels.kernels
+    assert not eager_code.kinds
 
 
-@pytest.mark.parametrize("name", eager_code.COMPILED)
+@pytest.mark.parametrize("name", eager_ways.CONVOLUTIONS + eager_ways.POOLS)
 def test_small_work_and_plans_stay_with_numpy(monkeypatch, name):
     monkeypatch.undo()
-    monkeypatch.setattr(eager_kernels, "kernels", {})
+    monkeypatch.setattr(eager_code, "kinds", {})
     x, w = normal((1, 16, 8, 8)), normal((16, 16, 3, 3))
     of_convolution(fnp.asarray(x), fnp.asarray(w))
     ft.grad(lambda x: fnp.sum(nn.max_pool(x, 2)))(fnp.asarray(channels_last(x)))
-    assert not eager_kernels.kernels
-    assert unwrapped(KERNELS[name]) is KERNELS[name].in_plans
+    assert not eager_code.kinds
+    assert unwrapped(registry[name].impl) is KERNELS[name]
 
 
 CALL = (
@@ -273,89 +283,82 @@ def test_without_machine_code_numpy_computes_all(monkeypatch):
     monkeypatch.setenv("FUNCTENSOR_NATIVE", "0")
     operands, params = CALL
     for _ in range(2):
-        same(KERNELS["conv"](*operands, **params), KERNELS["conv"].in_plans(*operands, **params))
+        same(eager("conv", *operands, **params), KERNELS["conv"](*operands, **params))
     (found,) = known()
-    assert (found.run, found.decided, found._job) == (None, True, None)
+    assert (found.code, found.settled, found.job) == (None, True, None)
 
 
 @needs_code
 @pytest.mark.parametrize("error", [machine.NotCompiled, ZeroDivisionError])
 def test_what_cannot_be_compiled_stays_with_numpy(monkeypatch, error):
-    from functensor.backends.cpu.plan.native import eager_convolutions
-
     def fail(kernel):
         raise error("no")
 
     monkeypatch.setattr(eager_convolutions, "telling_kernel", fail)
     operands, params = CALL
-    wanted = KERNELS["conv"].in_plans(*operands, **params)
+    wanted = KERNELS["conv"](*operands, **params)
     for _ in range(3):
-        same(KERNELS["conv"](*operands, **params), wanted)
-        (found,) = eager_kernels.kernels.values()
-        assert found._job.wait(60)
-        assert type(found._job.error) is error
-        assert (found.run, found.decided) == (None, True)
+        same(eager("conv", *operands, **params), wanted)
+        (found,) = eager_code.kinds.values()
+        assert found.job.wait(60)
+        assert type(found.job.error) is error
+        assert (found.code, found.settled) == (None, True)
 
 
 @needs_code
 def test_a_job_that_was_dropped_begins_again():
     operands, params = CALL
-    KERNELS["conv"](*operands, **params)
+    eager("conv", *operands, **params)
     (found,) = known()
     # As in the child of a fork.
-    found.run, found._job.dropped = None, True
-    first = found._job
-    KERNELS["conv"](*operands, **params)
-    assert found._job is not first
+    found.code, found.settled, found.job.dropped = None, False, True
+    first = found.job
+    eager("conv", *operands, **params)
+    assert found.job is not first
     assert compiled() == ["conv"]
 
 
-def test_the_quicker_way_stays(monkeypatch):
-    monkeypatch.setattr(eager_kernels, "COMPARED_CALLS", 2)
-    for code, stays in (((0.5, 0.3), True), ((0.5, 0.6), False)):
-        found = eager_kernels.EagerKernel("conv", {})
-        found._times[0].extend([0.7, 0.4])
-        found.run = run = object()
-        for took in code:
-            assert not found.decided
-            found._note_code(took)
-        assert found.decided
-        assert found.run is (run if stays else None)
-
-
-def test_the_latest_times_of_numpy_are_compared(monkeypatch):
-    monkeypatch.setattr(eager_kernels, "COMPARED_CALLS", 3)
-    monkeypatch.setattr(eager_kernels, "SECONDS_BEFORE_COMPILING", 10.0)
-    found = eager_kernels.EagerKernel("conv", {})
-    for took in (0.1, 0.2, 0.3, 0.4):
-        found._note_numpy(took, ())
-    assert found._times[0] == [0.2, 0.3, 0.4]
-    assert found._job is None
+def test_work_that_took_no_while_is_not_compiled(monkeypatch):
+    monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 10.0)
+    operands, params = CALL
+    for _ in range(2 * eager_code.CALLS_OVER_NUMPY):
+        eager("conv", *operands, **params)
+    (found,) = known()
+    assert (found.code, found.settled, found.job) == (None, False, None)
 
 
 @needs_code
 def test_machine_code_is_made_after_some_calls(monkeypatch):
-    monkeypatch.setattr(eager_kernels, "CALLS_BEFORE_COMPILING", 3)
+    monkeypatch.setattr(eager_code, "CALLS_OVER_NUMPY", 3)
     operands, params = CALL
     for made in (False, False, True):
-        KERNELS["conv"](*operands, **params)
+        eager("conv", *operands, **params)
         assert (compiled() == ["conv"]) == made
 
 
 def test_the_table_is_bounded(monkeypatch):
-    monkeypatch.setattr(eager_kernels, "MOST_KERNELS", 2)
-    monkeypatch.setattr(eager_kernels, "SECONDS_BEFORE_COMPILING", 10.0)
+    monkeypatch.setattr(eager_code, "MOST_KNOWN_KINDS", 2)
+    monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 10.0)
     _, params = CALL
     for length in range(8, 13):
-        KERNELS["conv"](normal((1, 16, 8, length)), normal((16, 16, 3, 3)), **params)
-        assert len(eager_kernels.kernels) <= 2
+        eager("conv", normal((1, 16, 8, length)), normal((16, 16, 3, 3)), **params)
+        assert len(eager_code.kinds) <= 2
+
+
+def test_numbers_of_threads_tell_kinds_apart(monkeypatch):
+    monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 10.0)
+    operands, params = CALL
+    for number, wanted in ((1, 1), (2, 2), (1, 2)):
+        monkeypatch.setattr(pool.threads, "number", number)
+        eager("conv", *operands, **params)
+        assert len(known()) == wanted
 
 
 @needs_code
 def test_several_threads():
     operands, params = CALL
-    wanted = KERNELS["conv"].in_plans(*operands, **params)
-    KERNELS["conv"](*operands, **params)
+    wanted = KERNELS["conv"](*operands, **params)
+    eager("conv", *operands, **params)
     assert compiled() == ["conv"]
     failed, met = [], threading.Barrier(4)
 
@@ -363,7 +366,7 @@ def test_several_threads():
         met.wait(30)
         for _ in range(30):
             try:
-                close(KERNELS["conv"](*operands, **params), wanted)
+                close(eager("conv", *operands, **params), wanted)
             except AssertionError as error:
                 failed.append(error)
 
@@ -380,34 +383,34 @@ def test_numpy_computes_again_what_it_might_warn_of():
     (x, w), params = CALL
     w = np.abs(w)
     large, calls = np.full_like(x, 1e38), []
-    kernel = KERNELS["conv"].in_plans
+    kernel = KERNELS["conv"]
 
     def noted(*operands, **params):
         calls.append(1)
         return kernel(*operands, **params)
 
-    found = eager_kernels.eager_kernel("conv", (x, w), params)
-    found(noted, (x, w))
+    run = eager_code.by_machine_code("conv", noted)
+    run(x, w, **params)
     assert compiled() == ["conv"]
     del calls[:]
-    found(noted, (x, w))
+    run(x, w, **params)
     assert not calls
     with np.errstate(all="ignore"):
-        close(found(noted, (large, w)), kernel(large, w, **params))
+        close(run(large, w, **params), kernel(large, w, **params))
     assert not calls
     with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
-        found(noted, (large, w))
+        run(large, w, **params)
     assert calls == [1]
     quiet = x.copy()
     quiet[0, 0, 0, 0] = np.nan
-    close(found(noted, (quiet, w)), kernel(quiet, w, **params))
+    close(run(quiet, w, **params), kernel(quiet, w, **params))
     assert calls == [1]
 
 
 def test_a_c_library_that_tells_nothing(monkeypatch):
-    monkeypatch.setattr(told_flags, "c_function", lambda name: 0)
+    monkeypatch.setattr(c_library_flags, "c_function", lambda name: 0)
     with pytest.raises(machine.NotCompiled, match="does not tell"):
-        told_flags.telling_kernel(None)
+        eager_convolutions.telling_kernel(None)
 
 
 @needs_code
@@ -425,5 +428,5 @@ def test_kernels_of_pools_keep_the_rules_of_their_language(name, shape, windows)
     spatial = counts if name == "pool_scatter" else shape[2:]
     params = {"spatial": shape[2:]} if name == "pool_scatter" else {}
     operands = [v.reshape(*shape[:2], *spatial) for v in x]
-    wanted = KERNELS[name].in_plans(*operands, windows=windows, **params)
+    wanted = KERNELS[name](*operands, windows=windows, **params)
     np.testing.assert_array_equal(out, np.moveaxis(wanted, 1, -1).ravel())

@@ -10,7 +10,7 @@ import pytest
 import functensor as ft
 import functensor.nn
 import functensor.numpy as fnp
-from functensor.backends.cpu import eager_plans
+from functensor.backends.cpu import eager_code, eager_ways
 from functensor.backends.native import machine
 from functensor.primitives.core.registry import registry
 
@@ -21,11 +21,11 @@ EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-40, 90.0, -90.0]
 @pytest.fixture(autouse=True)
 def small_and_soon(monkeypatch):
     """Makes plans of small operands from the second call on."""
-    monkeypatch.setattr(eager_plans, "kinds", {})
+    monkeypatch.setattr(eager_code, "kinds", {})
     # Inference of dtypes computes primitives of one element.
-    monkeypatch.setattr(eager_plans, "FEWEST_ELEMENTS", 2)
-    monkeypatch.setattr(eager_plans, "SECONDS_BEFORE_COMPILING", 0.0)
-    monkeypatch.setattr(eager_plans, "CALLS_BEFORE_COMPILING", 1)
+    monkeypatch.setattr(eager_ways.PLANS, "fewest", 2)
+    monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 0.0)
+    monkeypatch.setattr(eager_code, "CALLS_OVER_NUMPY", 1)
 
 
 def drawn(shape, dtype="f", seed=0):
@@ -79,7 +79,7 @@ PARAMS = {
 }
 CASES = [
     (name, shapes, params, dtype)
-    for name in sorted(eager_plans.PLANNED)
+    for name in sorted(eager_ways.PLANNED)
     for shapes in SHAPES.get(name, [((31, 67),), ((4099, 3),)])
     for params in PARAMS.get(name, [{}])
     for dtype in "fd"
@@ -109,9 +109,11 @@ def kernel_of(name):
 
 def kind_of(name, operands, params):
     """Returns the kind of operands with its plan made; None where it stays with NumPy."""
-    kind = eager_plans.Kind(name, operands, params)
-    kind.make()
-    return None if kind.plan is None else kind
+    kind = eager_code.Kind(name, operands, params)
+    kind(kernel_of(name), operands, params)
+    assert kind.job.wait(120)
+    assert kind.job.error is None, kind.job.error
+    return None if kind.code is None else kind
 
 
 def assert_rounded(found, wanted):
@@ -130,8 +132,8 @@ def test_plans_compute_what_kernels_do(name, shapes, params, dtype):
     if kind is None:
         pytest.skip("NumPy computes it")
     wanted = kernel_of(name)(*operands, **params)
-    assert_rounded(kind.plan(operands), wanted)
-    assert kind.plan(operands) is not kind.plan(operands)
+    assert_rounded(kind.code(operands), wanted)
+    assert kind.code(operands) is not kind.code(operands)
 
 
 @needs_code
@@ -140,7 +142,7 @@ def test_which_primitives_have_machine_code():
     for name, shapes, params, dtype in CASES:
         if name not in found and kind_of(name, operands_of(shapes, dtype), params):
             found.add(name)
-    assert found == eager_plans.PLANNED
+    assert found == eager_ways.PLANNED
 
 
 @needs_code
@@ -159,7 +161,7 @@ def test_infinities_nan_and_signs_of_zeros(name, params, dtype):
         x[np.arange(len(EDGES)), labels(len(EDGES), 31)] = np.array(EDGES).astype(dtype)
     x[20], x[21, :2] = -np.inf, np.inf
     wanted = kernel_of(name)(x, **params)
-    found = kind_of(name, [x], params).plan([x])
+    found = kind_of(name, [x], params).code([x])
     assert_rounded(found, wanted)
     zero = wanted == 0
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(wanted[zero]))
@@ -168,7 +170,7 @@ def test_infinities_nan_and_signs_of_zeros(name, params, dtype):
 def called(name, *operands, **params):
     """Calls a primitive as eager mode does until it is decided what computes it."""
     out = [registry[name].impl(*operands, **params)]
-    (kind,) = eager_plans.kinds.values()
+    (kind,) = eager_code.kinds.values()
     if kind.job is not None:
         assert kind.job.wait(120)
         assert kind.job.error is None
@@ -187,36 +189,43 @@ def test_nobody_waits_and_both_ways_take_turns(monkeypatch):
         taken.append("numpy")
         return kernel(x, axis=axis)
 
-    run = eager_plans.by_plans("softmax", noted)
+    run = eager_code.by_machine_code("softmax", noted)
     run(x, axis=(1,))
-    (kind,) = eager_plans.kinds.values()
+    (kind,) = eager_code.kinds.values()
     assert kind.job.wait(120)
-    plan = kind.plan
-    kind.plan = lambda operands: (taken.append("code"), plan(operands))[1]
-    for _ in range(2 * eager_plans.COMPARED_CALLS):
+    plan = kind.code
+    kind.code = lambda operands: (taken.append("code"), plan(operands))[1]
+    for _ in range(2 * eager_code.CALLS_OF_EACH_WAY):
         assert not kind.settled
         assert_rounded(run(x, axis=(1,)), kernel(x, axis=(1,)))
     assert kind.settled
-    most = eager_plans.COMPARED_CALLS
+    most = eager_code.CALLS_OF_EACH_WAY
     assert taken == ["numpy", *["code", "numpy"] * most]
 
 
 @pytest.mark.parametrize("quicker", ["numpy", "code"])
 def test_the_quicker_way_stays(quicker, monkeypatch):
-    kind = eager_plans.Kind("softmax", [drawn((4, 4))], {"axis": (1,)})
-    plan = kind.plan = lambda operands: "code"
+    kind = eager_code.Kind("softmax", [drawn((4, 4))], {"axis": (1,)})
+    plan = kind.code = lambda operands: "code"
     clock = iter(
         t
-        for i in range(eager_plans.COMPARED_CALLS)
+        for i in range(eager_code.CALLS_OF_EACH_WAY)
         for t in (0.0, 1.0 + (quicker == "numpy"), 0.0, 1.0 + (quicker == "code"))
     )
-    monkeypatch.setattr(eager_plans, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(eager_code, "perf_counter", lambda: next(clock))
     outs = [kind(lambda x, axis: "numpy", [None], {"axis": 1}) for _ in range(16)]
     assert outs == ["code", "numpy"] * 8
     monkeypatch.undo()
     assert kind.settled
-    assert kind.plan is (plan if quicker == "code" else None)
+    assert kind.code is (plan if quicker == "code" else None)
     assert kind(lambda x, axis: "numpy", [None], {"axis": 1}) == quicker
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_numpy_computes_what_machine_code_leaves_to_it(settled):
+    kind = eager_code.Kind("softmax", [drawn((4, 4))], {"axis": (1,)})
+    kind.code, kind.settled = lambda operands: None, settled
+    assert kind(lambda x, axis: "numpy", [None], {"axis": 1}) == "numpy"
 
 
 @needs_code
@@ -234,29 +243,29 @@ def test_operands_that_lie_otherwise(name):
     other = [x.astype(">f4") for x in turned]
     wanted = kernel_of(name)(*turned, **params)
     for operands, taken in ((turned, True), (apart, True), (moved, False), (other, False)):
-        kinds = len(eager_plans.kinds)
+        kinds = len(eager_code.kinds)
         for _ in range(3):
             found = registry[name].impl(*operands, **params)
             assert_rounded(found.astype("f"), wanted.astype("f"))
-            for kind in eager_plans.kinds.values():
+            for kind in eager_code.kinds.values():
                 assert kind.job is None or kind.job.wait(120)
-        assert taken or len(eager_plans.kinds) == kinds
+        assert taken or len(eager_code.kinds) == kinds
 
 
 @pytest.mark.parametrize("value", [2.0, np.float32(2), np.float64(2), np.zeros((0, 4), "f")])
 def test_numbers_and_empty_arrays_are_numpys(value):
     for _ in range(3):
         registry["gelu"].impl(value, approximate=True)
-    assert not eager_plans.kinds
+    assert not eager_code.kinds
 
 
 def test_small_operands_are_numpys(monkeypatch):
-    monkeypatch.setattr(eager_plans, "FEWEST_ELEMENTS", 1 << 15)
+    monkeypatch.setattr(eager_ways.PLANS, "fewest", 1 << 15)
     x = drawn((1 << 15) - 1)
     registry["gelu"].impl(x, approximate=True)
-    assert not eager_plans.kinds
+    assert not eager_code.kinds
     registry["gelu"].impl(np.append(x, np.float32(0)), approximate=True)
-    assert len(eager_plans.kinds) == 1
+    assert len(eager_code.kinds) == 1
 
 
 def test_operands_of_several_dtypes_are_numpys():
@@ -265,14 +274,14 @@ def test_operands_of_several_dtypes_are_numpys():
     np.testing.assert_array_equal(registry["normalize_grad"].impl(g, x, **NORMAL), wanted)
     half = x.astype("e")
     registry["softmax"].impl(half, axis=(1,))
-    assert not eager_plans.kinds
+    assert not eager_code.kinds
 
 
 def test_a_deterministic_process_keeps_to_numpy():
     x = drawn((64, 64))
     with ft.config.using(deterministic=True):
         registry["softmax"].impl(x, axis=(1,))
-    assert not eager_plans.kinds
+    assert not eager_code.kinds
 
 
 def test_errors_of_overflow_are_numpys():
@@ -280,14 +289,14 @@ def test_errors_of_overflow_are_numpys():
     for _ in range(3):
         with np.errstate(over="raise"), pytest.raises(FloatingPointError):
             registry["softmax_grad"].impl(g, ans, axis=(1,))
-    assert not eager_plans.kinds
+    assert not eager_code.kinds
 
 
 @needs_code
 def test_a_wrong_label_raises_the_kernels_error():
     x, rows = drawn((30, 9)), labels(30, 9)
     kind, _ = called("cross_entropy", x, rows)
-    kind.plan = kind.plan or kind_of("cross_entropy", [x, rows], {}).plan
+    kind.code = kind.code or kind_of("cross_entropy", [x, rows], {}).plan
     with pytest.raises(IndexError, match="label 9 is none of the 9 classes"):
         registry["cross_entropy"].impl(x, np.full(30, 9))
     kernel = kernel_of("cross_entropy")
@@ -308,32 +317,32 @@ def test_a_plan_that_cannot_be_made_leaves_the_kind_to_numpy(monkeypatch):
         raise RuntimeError("no plan")
 
     monkeypatch.setattr(machine, "why_not", lambda: "")
-    monkeypatch.setattr(eager_plans, "PLAN_MAKERS", [lambda: fails])
+    monkeypatch.setattr(eager_ways, "PLAN_MAKERS", [lambda: fails])
     monkeypatch.setattr(machine, "in_step", lambda step: step())
     x = drawn((64, 64))
     registry["softmax"].impl(x, axis=(1,))
-    (kind,) = eager_plans.kinds.values()
+    (kind,) = eager_code.kinds.values()
     assert kind.job.wait(120)
     assert kind.settled
-    assert kind.plan is None
+    assert kind.code is None
     np.testing.assert_array_equal(
         registry["softmax"].impl(x, axis=(1,)), kernel_of("softmax")(x, axis=(1,))
     )
 
 
 def test_the_table_of_kinds_is_bounded(monkeypatch):
-    monkeypatch.setattr(eager_plans, "MOST_KINDS", 3)
-    monkeypatch.setattr(eager_plans, "CALLS_BEFORE_COMPILING", 100)
+    monkeypatch.setattr(eager_code, "MOST_KNOWN_KINDS", 3)
+    monkeypatch.setattr(eager_code, "CALLS_OVER_NUMPY", 100)
     for n in range(2, 9):
         registry["gelu"].impl(drawn((n,)), approximate=True)
-        assert len(eager_plans.kinds) <= 3
+        assert len(eager_code.kinds) <= 3
 
 
 def test_parameters_tell_kinds_apart():
     x = drawn((4, 8))
     for params in ({"eps": 0.0, "center": True}, {"eps": 0.0, "center": False}, NORMAL):
         registry["normalize"].impl(x, **params)
-    assert len(eager_plans.kinds) == 3
+    assert len(eager_code.kinds) == 3
 
 
 @needs_code
@@ -362,7 +371,7 @@ def test_several_threads_call_one_kind():
 def test_a_plan_that_calls_the_primitive_itself_ends():
     x = drawn((64, 64))
     kind, _ = called("softmax", x, axis=(1,))
-    kind.plan = lambda operands: registry["softmax"].impl(*operands, axis=(1,))
+    kind.code = lambda operands: registry["softmax"].impl(*operands, axis=(1,))
     np.testing.assert_array_equal(
         registry["softmax"].impl(x, axis=(1,)), kernel_of("softmax")(x, axis=(1,))
     )
@@ -405,11 +414,11 @@ def test_derivatives_of_order_two_are_those_over_numpy():
     with ft.config.using(deterministic=True):
         wanted = [np.asarray(v) for v in ft.tree.leaves(second(w))]
     second(w)
-    for kind in list(eager_plans.kinds.values()):
+    for kind in list(eager_code.kinds.values()):
         assert kind.job.wait(120)
-        if kind.plan is not None:
+        if kind.code is not None:
             kind.settled = True
-    planned = {kind for kind in eager_plans.kinds.values() if kind.plan is not None}
+    planned = {kind for kind in eager_code.kinds.values() if kind.code is not None}
     assert len(planned) >= 5
     for found, value in zip(ft.tree.leaves(second(w)), wanted, strict=True):
         np.testing.assert_allclose(found, value, 1e-12, 1e-12 * np.abs(value).max())

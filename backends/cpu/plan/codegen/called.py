@@ -112,13 +112,13 @@ def function_of(equation: EquationLike) -> tuple[Callable[..., Any], str]:
 
 
 def unwrapped(function: Any) -> Callable[..., Any]:
-    """Returns a function without the wrappers that compute 16-bit dtypes in float32.
+    """Returns a function without its wrappers.
 
-    One that hands work to machine code by itself has another one for plans.
+    These compute 16-bit dtypes in float32, and hand large work to machine code.
     """
     while hasattr(function, "wide"):
         function = function.wide
-    return getattr(function, "in_plans", function)  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def is_numpy_function(function: Any) -> bool:

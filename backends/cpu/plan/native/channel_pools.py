@@ -6,7 +6,7 @@ is computed has eager mode's bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from math import prod
@@ -172,7 +172,7 @@ def added(body: list[Statement], operation: str, *operands: Operand) -> LoopValu
 
 
 class PoolRun:
-    """Computes a primitive of pooling of some shapes: ``run(*operands, told)``.
+    """Computes a primitive of pooling of some shapes: ``run(operands)``.
 
     Args:
         name: the name of the primitive.
@@ -208,9 +208,9 @@ class PoolRun:
     def __repr__(self) -> str:
         return f"<{self.name} over {len(self.blocks)} blocks>"
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, given: Sequence[Any]) -> Any:
         """Returns the result; its channels lie last in memory, as those of the operands do."""
-        *operands, _ = given
+        operands = list(given)
         if self.spreads:
             operands[0] = ordered_like(*operands)
         out = self.make(self.lying, self.dtype)
@@ -224,16 +224,19 @@ class PoolRun:
             self.enter(number, low, high, None, *arrays)
 
 
-def pool_run(name: str, shapes: Sequence[Shape], dtype: DType, params: Any) -> PoolRun:
+def pool_run(
+    name: str, types: Sequence[tuple[Shape, DType]], params: Mapping[str, Any]
+) -> PoolRun:
     """Returns the compiled run of a primitive of pooling.
 
     Args:
-        name, shapes, dtype: those of `PoolRun`.
+        name: the name of the primitive.
+        types: the shapes and dtypes of the operands, and of the result.
         params: the primitive's parameters.
 
     Raises:
         NativeUnavailable: kernels cannot be compiled here.
     """
-    run = PoolRun(name, shapes, dtype, params["windows"])
+    run = PoolRun(name, [shape for shape, _ in types], types[0][1], params["windows"])
     rest()
     return run

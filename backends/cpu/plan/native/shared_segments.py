@@ -82,7 +82,7 @@ class SharedSegment(SegmentWithLoops):
 
     @property
     def calls(self) -> Sequence[SegmentCall]:
-        """What it calls, in order."""
+        """Returns what it calls, in order."""
         return self._calls
 
     # -- collecting

@@ -1,4 +1,4 @@
-"""Which machine code is such that the processor tells of each NaN and infinity that it makes.
+"""Finds machine code of which the processor tells each NaN and infinity that it makes.
 
 The flags of a thread tell of sums, products, quotients and roots. The code is the same whether
 anybody asks or not. A plan is asked if all of it is segments of equations that are made of such

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....kernels.graph import Expr, ExprGraph, Gathering, function, select
+from ...eager_ways import FEWEST_CHANNELS, MOST_WINDOW_ELEMENTS
 from ...pooling import lowest
 from ..codegen.operands import is_variable
 from .layouts import unjoined
@@ -28,8 +29,6 @@ __all__ = ["LONGEST_GRID_AXIS", "WindowAxes", "is_native_windowed", "windowed_ax
 
 # Primitives whose results are longer than what they take elements of.
 SPREADS = frozenset({"avg_pool_grad", "pool_scatter"})
-# The kernel of a larger window would have a long text.
-MOST_WINDOW_ELEMENTS = 16
 ORDERED_DTYPES = f"fd{WHOLE_DTYPES}?"
 # The dtypes of their operands.
 POOLED_DTYPES = {
@@ -43,8 +42,6 @@ SHORTEST_PADDED = 128
 MOST_STRIDED_ELEMENTS = 1 << 17
 # Kernels number places along an axis, with those of the padding, in 32 bits.
 LONGEST_GRID_AXIS = 1 << 30
-# Of fewer channels, where these lie last, too few elements are computed at a time.
-FEWEST_CHANNELS = 8
 
 maximum = function("maximum")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Known", "KnownBuffers"]
+__all__ = ["KnownBuffers", "SameBuffers"]
 
 
-class Known:
+class SameBuffers:
     """Stands for the buffers of GPUs among a call's; calls of the same one have the same buffers.
 
     Attributes:
@@ -32,4 +32,4 @@ class KnownBuffers(list[Any]):
 
     __slots__ = ("known",)
 
-    known: Known | None
+    known: SameBuffers | None

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .printer import Module
 
 __all__ = [
-    *("TOLD", "Team", "TeamOfPieces", "opened_and_closed", "serve_teams", "server"),
+    *("TOLD_PLACE", "Team", "TeamOfPieces", "opened_and_closed", "serve_teams", "server"),
     "shared_call",
 ]
 
@@ -49,7 +49,9 @@ __all__ = [
 # number of the next part; 16 bits for each of these. The desk is where the team is to lie, or null;
 # the place is that on the desk where it lies, or null. The last word is what the processor has told
 # of the arithmetic of parts.
-CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE, TOLD = (APART * i for i in range(7))
+CLAIM_PLACE, FINISHED, DESK, PLACE, FUNCTION, ARGUMENTS_PLACE, TOLD_PLACE = (
+    APART * i for i in range(7)
+)
 MOST_PARTS = (1 << 16) - 1
 # A helper looks so often for the next piece of the team of pieces, for two milliseconds or more, so
 # often for work of other teams on the desk, for a quarter of that, and so often for another team.
@@ -243,7 +245,7 @@ def take_texts() -> dict[str, str]:
     """Returns the function by which a thread takes a part of a team's work, and what it calls."""
     take = TAKE_TEXT.format(
         most=MOST_PARTS, function=FUNCTION, arguments=ARGUMENTS_PLACE, finished=FINISHED,
-        told=TOLD, tell=flags_told_to("%told"),
+        told=TOLD_PLACE, tell=flags_told_to("%told"),
     )  # fmt: skip
     return {**flag_texts(), "team_take": take}
 
@@ -309,7 +311,7 @@ class Team:
     idle: ClassVar[list[Any]] = []
 
     def __init__(self) -> None:
-        self.memory: Any = never_freed(np.zeros((TOLD + APART) // 8, np.uintp))
+        self.memory: Any = never_freed(np.zeros((TOLD_PLACE + APART) // 8, np.uintp))
 
     @classmethod
     def taken(cls, helped: bool) -> Self:

@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from ..backends.devices import backend_of, device_of
 from ..backends.errors.words import described
-from ..backends.known_buffers import Known, KnownBuffers
+from ..backends.known_buffers import KnownBuffers, SameBuffers
 from ..primitives.core.array import Array
 from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 from ..primitives.core.python_numbers import BASES
@@ -45,7 +45,7 @@ UNLIKE: Any = object()
 
 # The global names of all guards. Messages know by the module's name that frames are not the user's.
 OWN_NAMES: dict[str, Any] = {
-    "__name__": __name__, "Array": Array, "Known": Known, "KnownBuffers": KnownBuffers,
+    "__name__": __name__, "Array": Array, "SameBuffers": SameBuffers, "KnownBuffers": KnownBuffers,
     "UNLIKE": UNLIKE, "ndarray": ndarray,
     "call": call, "device_of": device_of, "exact": exact, "is_": is_, "owned": owned, "ref": ref,
     "taken_gradients": taken_gradients, "types": DEVICE_TYPES, "wrap": wrap,
@@ -241,7 +241,7 @@ class _Writer:
             return
         # Buffers that were compared before are the same still: it is quicker to know them again.
         names = [name for some in self.there.values() for name in some]
-        self.names["seen"] = [Known([no_buffer] * len(names))]
+        self.names["seen"] = [SameBuffers([no_buffer] * len(names))]
         yield f"there = {as_tuple(names)}"
         yield "if {*map(type, there)} != {Array}: return UNLIKE"
         yield "there = [x._data for x in there]"
@@ -250,7 +250,7 @@ class _Writer:
         yield "if not all(map(is_, there, map(call, known.references))):"
         for line in lines_of_comparison(self.there):
             yield f"  {line}"
-        yield "  seen[0] = known = Known([*map(ref, there)])"
+        yield "  seen[0] = known = SameBuffers([*map(ref, there)])"
 
     def take(self) -> Iterator[str]:
         """Yields the lines that make the list of buffers."""

@@ -156,9 +156,9 @@ def test_arrays_that_were_not_made_here_have_no_factors(module):
     place = id(factors)
     from functensor.backends.cuda.cublas import kept_factors
 
-    assert place in kept_factors._made
+    assert place in kept_factors._factors_made
     del factors
-    assert place not in kept_factors._made
+    assert place not in kept_factors._factors_made
 
 
 def test_singular_matrices_among_others_have_nan_alone(module):
@@ -198,14 +198,14 @@ def test_a_value_and_its_gradient_factorise_once(monkeypatch, function, jit, sta
     from functensor.backends.cuda.cublas import kept_factors
 
     known = []
-    found_of = kept_factors.solved_by_factors
+    found_of = kept_factors.solved_of_factors
     from functensor.backends.cuda.cublas import linear_algebra
 
     def noted(factors, b, *, transposed):
         known.append(transposed)
         return found_of(factors, b, transposed=transposed)
 
-    monkeypatch.setattr(linear_algebra, "solved_by_factors", noted)
+    monkeypatch.setattr(linear_algebra, "solved_of_factors", noted)
     a, b = matrices(*stack, N, N, dtype=dtype), matrices(*stack, N, 3, dtype=dtype, seed=1)
     f = ft.value_and_grad(function, argnums=0)
     wanted = f(a, b)

@@ -9,7 +9,7 @@ from support.leaf_kernels import Buffer, Launcher, buffer
 
 import functensor as ft
 import functensor.numpy as fnp
-from functensor.backends.known_buffers import Known, KnownBuffers
+from functensor.backends.known_buffers import KnownBuffers, SameBuffers
 from functensor.primitives.core import donation
 from functensor.primitives.core.buffers import wrap
 
@@ -63,7 +63,7 @@ def plan(monkeypatch):
 @needs_compiler
 def test_addresses_are_asked_once(plan):
     params, grads = ([asked(x) for x in some] for some in lists())
-    one = Known([])
+    one = SameBuffers([])
     counts, wanted = [], [x.copy() for x in params]
     for _ in range(3):
         Asked.count = 0
@@ -79,10 +79,10 @@ def test_addresses_are_asked_once(plan):
 @needs_compiler
 @pytest.mark.parametrize("stands_for", ["nothing", "another"])
 def test_other_buffers_are_asked_anew(plan, stands_for):
-    one = Known([])
+    one = SameBuffers([])
     for _ in range(2):
         plan(known([buffer(x) for some in lists() for x in some], one))
-        one = Known([])
+        one = SameBuffers([])
     params, grads = ([buffer(x) for x in some] for some in lists())
     wanted = [p - np.float32(0.01) * g for p, g in zip(params, grads, strict=True)]
     outs = plan(known([*params, *grads], one if stands_for == "another" else None))
@@ -97,7 +97,7 @@ def test_results_in_new_memory_are_new_each_time(plan):
     (run,) = plan.text.runs
     operands = [x for pair in zip(grads, params, strict=True) for x in pair]
     wanted = params[1] - np.float32(0.01) * grads[1]
-    one = Known([])
+    one = SameBuffers([])
     found = [run(*operands, into=(params[0], None, params[2]), known=one)[1] for _ in range(2)]
     assert found[0] is not found[1]
     for x in found:
@@ -113,7 +113,7 @@ def test_who_owns_memory_is_asked_once(monkeypatch):
         return True
 
     monkeypatch.setitem(donation.OWNERS, np.ndarray, owns)
-    one = Known([])
+    one = SameBuffers([])
     data = [np.ones(3), np.ones(4)]
     for _ in range(3):
         arrays = [wrap(x) for x in data]
@@ -130,7 +130,7 @@ def test_who_owns_memory_is_asked_once(monkeypatch):
 
 
 def test_a_copy_is_not_known():
-    one = Known([])
+    one = SameBuffers([])
     one.owned = True
     array = wrap(np.ones(3))
     seen = array._data
@@ -156,7 +156,7 @@ def test_a_graph_looks_once_where_known_inputs_are():
     arrays = [asked(np.ones(3)), asked(np.ones(4))]
     addresses = [x.ctypes.data for x in arrays]
     graph = RecordedGraph(None, addresses, [None, None], {}, [], [])
-    one, other = Known([]), Known([])
+    one, other = SameBuffers([]), SameBuffers([])
     found = []
     for stands_for in (None, one, one, other, one):
         Asked.count = 0

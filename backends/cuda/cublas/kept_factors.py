@@ -20,16 +20,16 @@ from cupy import ndarray
 from ...annotations import DType
 from ...arrays import linalg
 
-__all__ = ["are_known", "det_of_factors", "kept_factors", "slogdet_of_factors", "solved_by_factors"]
+__all__ = ["are_known", "det_of_factors", "kept_factors", "slogdet_of_factors", "solved_of_factors"]
 
 # The letters by which the libraries call dtypes.
-LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
+CUSOLVER_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 # Larger matrices of a stack are factorised one by one, as CuPy does it.
 MOST_ROWS_OF_STACKS = 2048
-NOT_TURNED, TURNED = 0, 1
+AS_COLUMNS, AS_ROWS = 0, 1
 
 # The arrays that have factors, by their ids.
-_made: dict[int, ref[ndarray]] = {}
+_factors_made: dict[int, ref[ndarray]] = {}
 
 
 class Solvers:
@@ -43,7 +43,7 @@ class Solvers:
     def __init__(self, dtype: DType) -> None:
         from cupy_backends.cuda.libs import cublas, cusolver  # only where they are needed
 
-        letter = LETTERS[dtype.char]
+        letter = CUSOLVER_LETTERS[dtype.char]
         self.factorise = getattr(cusolver, f"{letter}getrf")
         self.room = getattr(cusolver, f"{letter}getrf_bufferSize")
         self.solve = getattr(cusolver, f"{letter}getrs")
@@ -64,7 +64,7 @@ def kept_factors(a: ndarray, *, strict: bool) -> ndarray:
     Those of singular matrices give solutions that are infinite or NaN, ``strict`` or not.
     """
     *stack, n, _ = a.shape
-    if not a.size or a.dtype.char not in LETTERS:
+    if not a.size or a.dtype.char not in CUSOLVER_LETTERS:
         return cupy.zeros((*stack, n + 1, n), a.dtype)
     out = cupy.empty((*stack, n + 1, n), a.dtype)
     out[..., :n, :] = a
@@ -86,7 +86,7 @@ def kept_factors(a: ndarray, *, strict: bool) -> ndarray:
             )
     out[..., n, :] = columns
     key = id(out)
-    _made[key] = ref(out, lambda _: _made.pop(key, None))
+    _factors_made[key] = ref(out, lambda _: _factors_made.pop(key, None))
     return out
 
 
@@ -104,12 +104,12 @@ def addresses(x: ndarray, count: int, step: int) -> ndarray:
 def are_known(factors: ndarray) -> bool:
     """Says whether an array has factors that were made here, or is a view of whole ones."""
     whole = factors if factors.base is None else factors.base
-    found = _made.get(id(whole))
+    found = _factors_made.get(id(whole))
     same = found is not None and found() is whole
     return same and factors.shape[-2:] == whole.shape[-2:] and factors.dtype == whole.dtype
 
 
-def solved_by_factors(factors: ndarray, b: ndarray, *, transposed: bool) -> ndarray:
+def solved_of_factors(factors: ndarray, b: ndarray, *, transposed: bool) -> ndarray:
     """Returns the solutions of systems, of as many matrices as there are stacks of right sides.
 
     One matrix, without a stack, may serve for all columns of a matrix of right sides.
@@ -121,7 +121,7 @@ def solved_by_factors(factors: ndarray, b: ndarray, *, transposed: bool) -> ndar
     # The libraries have the columns of right sides one behind the other.
     out = cupy.empty((*stack, columns, n), b.dtype)
     out[...] = cupy.swapaxes(b, -1, -2)
-    turned = NOT_TURNED if transposed else TURNED
+    turned = AS_COLUMNS if transposed else AS_ROWS
     solvers, (solver, blas) = Solvers(b.dtype), Solvers.handles()
     if is_stack(count, n):
         places, rows = addresses(factors, count, (n + 1) * n), addresses(out, count, columns * n)

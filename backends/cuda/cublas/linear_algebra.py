@@ -26,7 +26,7 @@ from .kept_factors import (
     det_of_factors,
     kept_factors,
     slogdet_of_factors,
-    solved_by_factors,
+    solved_of_factors,
 )
 
 __all__ = ["LINEAR_ALGEBRA_FUNCTIONS"]
@@ -85,7 +85,7 @@ def solve_by_factors(
     """Returns x with ``a @ x = b``, by factors where they are known."""
     stack = stack_shape(factors, a, b)
     if b.size and a.dtype == b.dtype and are_known(factors):
-        function = partial(solved_by_factors, transposed=transposed)
+        function = partial(solved_of_factors, transposed=transposed)
         if prod(factors.shape[:-2]) == 1 and prod(stack) > 1:
             rows = factors.reshape(factors.shape[-2:])
             found = one_system(function, rows, broadcast_stack(b, stack, b.dtype))

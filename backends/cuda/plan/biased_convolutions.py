@@ -44,7 +44,7 @@ def biased_convolutions(program: ProgramLike) -> dict[VariableLike, BiasedConvol
             users.setdefault(x, []).append(equation)
     found = {}
     for equation in program.equations:
-        if equation.primitive.name != "conv" or not is_gathered(equation):
+        if equation.primitive.name != "conv" or not is_convolved_by_gathering(equation):
             continue
         (out,) = equation.outputs
         readers = users.get(out, [])
@@ -56,7 +56,7 @@ def biased_convolutions(program: ProgramLike) -> dict[VariableLike, BiasedConvol
     return found
 
 
-def is_gathered(equation: EquationLike) -> bool:
+def is_convolved_by_gathering(equation: EquationLike) -> bool:
     """Says whether own kernels are likely to compute a convolution."""
     x, w = equation.operands
     if not is_variable(x) or not is_variable(w) or cudnn.available():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("LONG_FUNCTIONS", "MEMORY_TYPES", "called_function", "fold_functor", "held_type"),
-    *("TURNED", "read_element", "shown_number", "shown_operation", "sines_and_cosines"),
+    *("SINE_AND_COSINE", "read_element", "shown_number", "shown_operation", "sines_and_cosines"),
 ]
 
 # The types of elements in memory, by the character of the dtype.
@@ -50,14 +50,14 @@ FLOAT_FUNCTIONS = {
     },
 }  # fmt: skip
 # The sine and the cosine at once.
-TURNED = "turned"
+SINE_AND_COSINE = "turned"
 # The types that functions take which are long when they are written out.
 LONG_FUNCTIONS = {
     f"{name}{end}": type_
-    for name in [TURNED, *(FLOAT_FUNCTIONS[name] for name in KERNEL_FUNCTIONS)]
+    for name in [SINE_AND_COSINE, *(FLOAT_FUNCTIONS[name] for name in KERNEL_FUNCTIONS)]
     for end, type_ in (("", "double"), ("f", "float"))
 }
-OF_TWO = frozenset(["atan2", "fmod", "hypot", "pow"])
+TAKING_TWO = frozenset(["atan2", "fmod", "hypot", "pow"])
 HELPERS = {
     "maximum": "larger_of", "minimum": "smaller_of", "floor_divide": "floor_quotient",
     "remainder": "floor_remainder",
@@ -104,9 +104,9 @@ def shown_number(value: Any) -> str:
 def called_function(name: str, function: str) -> str:
     """Returns the text of a function that does what a long one does and is called."""
     type_ = LONG_FUNCTIONS[function]
-    letters = "xy" if function.removesuffix("f") in OF_TWO or function in OF_TWO else "x"
+    letters = "xy" if function.removesuffix("f") in TAKING_TWO or function in TAKING_TWO else "x"
     taken = ", ".join(f"{type_} {letter}" for letter in letters)
-    result = f"turned_by<{type_}>" if function.startswith(TURNED) else type_
+    result = f"turned_by<{type_}>" if function.startswith(SINE_AND_COSINE) else type_
     return (
         f"static __device__ __noinline__ {result} {name}({taken}) "
         f"{{ return {function}({', '.join(letters)}); }}\n"

@@ -17,7 +17,7 @@ import numpy as np
 from cupy import ndarray
 
 from ...config import config
-from ...known_buffers import Known, KnownBuffers
+from ...known_buffers import KnownBuffers, SameBuffers
 from ...logs import log_debug
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
@@ -138,7 +138,7 @@ class RecordedGraph:
         self._ordered = [i for i in self._read if strides[i] is None]
         self._strided = [(i, strides[i]) for i in self._read if strides[i] is not None]
         # What stands for inputs that were found to be there.
-        self._known: Known | None = None
+        self._known: SameBuffers | None = None
 
     def launch(self, stream: Any) -> None:
         """Queues the graph."""
@@ -148,7 +148,7 @@ class RecordedGraph:
         for _, behind in self.launched:
             behind()
 
-    def fits(self, arrays: Sequence[ndarray], known: Known | None = None) -> bool:
+    def fits(self, arrays: Sequence[ndarray], known: SameBuffers | None = None) -> bool:
         """Says whether inputs are where the graph reads them, in the order that it expects.
 
         Args:
@@ -212,7 +212,7 @@ class OnStream:
         arrays: list[ndarray],
         numbers: Sequence[Any],
         stream: Any,
-        known: Known | None = None,
+        known: SameBuffers | None = None,
     ) -> list[ndarray]:
         """Queues the work of a call, and returns the results.
 

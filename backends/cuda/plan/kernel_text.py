@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .cpp import (
     LONG_FUNCTIONS,
     MEMORY_TYPES,
-    TURNED,
+    SINE_AND_COSINE,
     called_function,
     held_type,
     read_element,
@@ -193,7 +193,7 @@ class KernelText:
 
     def _turn(self, first: Expr, pair: tuple[Expr, ...]) -> None:
         """Adds what computes a sine and a cosine, of which one comes first."""
-        function = TURNED if first.dtype.char == "d" else f"{TURNED}f"
+        function = SINE_AND_COSINE if first.dtype.char == "d" else f"{SINE_AND_COSINE}f"
         name = f"w{first.number}"
         self.add(f"const auto {name} = {function}({self.names[first.operands[0]]});")
         self.names.update(zip(pair, (f"{name}.sine", f"{name}.cosine"), strict=True))

@@ -13,7 +13,7 @@ import numpy as np
 from cupy import ndarray
 
 from ...cpu.plan.native.not_native import NotNative
-from ...known_buffers import Known
+from ...known_buffers import SameBuffers
 from ..kernels.optimizers import largest_table
 from ..launch import is_contiguous
 from .leaf_kernels import leaf_kernel
@@ -116,7 +116,7 @@ class LeafRun(GroupRun):
             yield LeafTable(len(self._firsts) - start, blocks, words, form)
 
     def __call__(
-        self, *operands: Any, into: Sequence[ndarray | None] = (), known: Known | None = None
+        self, *operands: Any, into: Sequence[ndarray | None] = (), known: SameBuffers | None = None
     ) -> list[Any]:
         """Queues the kernel, whose outputs lie in memory that is given, or in new memory.
 

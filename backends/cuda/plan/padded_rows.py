@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ...annotations import Shape
     from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
 
-__all__ = ["Factor", "PaddedRows"]
+__all__ = ["PaddedFactor", "PaddedRows"]
 
-HALVES = frozenset({"float16", "bfloat16"})
-SWAPPED = 1, 0
+SIXTEEN_BITS = frozenset({"float16", "bfloat16"})
+LAST_AXES_SWAPPED = 1, 0
 
 
-class Factor(NamedTuple):
+class PaddedFactor(NamedTuple):
     """A factor of a large product.
 
     Attributes:
@@ -74,7 +74,7 @@ class PaddedRows:
         made = {e.outputs[0] for e in products}
         self.spread = {x for x in made if self._is_uneven(x) and self._is_read_by_rows(x)}
         self._spread_views = {view for x in self.spread for view in self._views(x)}
-        self.copied: dict[VariableLike, Factor] = {}
+        self.copied: dict[VariableLike, PaddedFactor] = {}
         factors = [(x, self._factor(x)) for e in products for x in e.operands]
         matrices = [factor.matrix for _, factor in factors if factor is not None]
         for x, factor in factors:
@@ -108,7 +108,7 @@ class PaddedRows:
         by_units = dtype.name == "float32" and self._precision != "highest"
         return (
             dtype == y.dtype
-            and (by_units or dtype.name in HALVES)
+            and (by_units or dtype.name in SIXTEEN_BITS)
             and x.ndim > 1
             and y.ndim == 2
             and prod(x.shape) * y.shape[1] >= FEWEST_OPERATIONS
@@ -148,7 +148,7 @@ class PaddedRows:
                 return False
         return True
 
-    def _factor(self, x: VariableLike) -> Factor | None:
+    def _factor(self, x: VariableLike) -> PaddedFactor | None:
         """Returns what is copied for a factor; None where it is padded, or lies as it should."""
         if x in self.zeros:
             return None
@@ -156,6 +156,6 @@ class PaddedRows:
         turned = made is not None and made.primitive.name == "transpose"
         if made is not None and turned:
             (x,) = made.operands
-            turned = tuple(made.params["axes"]) == SWAPPED
-        fits = is_variable(x) and len(x.type.shape) == len(SWAPPED) and self._is_uneven(x)
-        return Factor(x, turned) if fits and x not in self.zeros | self.spread else None
+            turned = tuple(made.params["axes"]) == LAST_AXES_SWAPPED
+        fits = is_variable(x) and len(x.type.shape) == len(LAST_AXES_SWAPPED) and self._is_uneven(x)
+        return PaddedFactor(x, turned) if fits and x not in self.zeros | self.spread else None

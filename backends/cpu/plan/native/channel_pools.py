@@ -136,7 +136,7 @@ class WindowLoops:
             folded = rest[:behind]
             for k in range(1, length):
                 step = rest[k * behind : (k + 1) * behind]
-                folded = [added(body, "maximum", a, b) for a, b in zip(folded, step, strict=True)]
+                folded = [let_of(body, "maximum", a, b) for a, b in zip(folded, step, strict=True)]
             rest = folded
         return rest[0]
 
@@ -145,9 +145,9 @@ class WindowLoops:
         best, *others = values
         won: Operand = self.winner.type(0)
         for number, x in enumerate(others, 1):
-            better = added(body, "greater", x, best)
-            won = added(body, "select", better, self.winner.type(number), won)
-            best = added(body, "maximum", best, x)
+            better = let_of(body, "greater", x, best)
+            won = let_of(body, "select", better, self.winner.type(number), won)
+            best = let_of(body, "maximum", best, x)
         return won
 
     def _spread(self, g: Buffer, winner: Buffer, out: Buffer) -> list[Statement]:
@@ -155,13 +155,13 @@ class WindowLoops:
         value, won = LoopValue(self.dtype), LoopValue(self.winner)
         body: list[Statement] = [Load(value, g, self._index()), Load(won, winner, self._index())]
         for number, index in enumerate(self._elements()):
-            here = added(body, "equal", won, self.winner.type(number))
-            part = added(body, "select", here, value, self.dtype.type(0))
+            here = let_of(body, "equal", won, self.winner.type(number))
+            part = let_of(body, "select", here, value, self.dtype.type(0))
             body.append(Store(out, index, part))
         return body
 
 
-def added(body: list[Statement], operation: str, *operands: Operand) -> LoopValue:
+def let_of(body: list[Statement], operation: str, *operands: Operand) -> LoopValue:
     """Adds an operation, and returns its value."""
     if operation in ("greater", "equal"):
         value = LoopValue(np.dtype(bool))

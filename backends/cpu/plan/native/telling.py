@@ -35,13 +35,13 @@ TOLD_PRIMITIVES = frozenset({
 })  # fmt: skip
 # A sum takes a product in without rounding it by itself. What that has overflowed by is lost where
 # the rest of the sum has the other sign; squares have one sign.
-PRODUCTS, SUMS = frozenset({"multiply"}), frozenset({"mean", "sum"})
+TOLD_PRODUCTS, TOLD_SUMS = frozenset({"multiply"}), frozenset({"mean", "sum"})
 # What a result is used for where it is not dropped. The sign of a difference or a product is known
 # without it. That of a sum of two numbers in memory is not: it is computed wherever the region is.
 SEEING = TOLD_PRIMITIVES | {"memory"}
 SEEING_SUMS = SEEING | {"relu", "tanh"}
 # The letters of the dtypes of whole numbers and truth values, and of the floats that are told of.
-WHOLE_CHARS, TOLD_CHARS = frozenset("?bBhHiIlLqQ"), frozenset("fd")
+UNTOLD_CHARS, TOLD_CHARS = frozenset("?bBhHiIlLqQ"), frozenset("fd")
 # BLAS computes smaller products on the calling thread.
 SMALLEST_THREADED_WORK = 1 << 13
 
@@ -67,14 +67,14 @@ def tells(code: SharedSegment, outputs: Sequence[Any], shares: bool) -> bool:
             program = region.program
             if not all(map(is_told, program.equations)):
                 return False
-            if hides(program.equations, uses_of(program.equations, program.outputs)):
+            if hides(program.equations, users_of(program.equations, program.outputs)):
                 return False
         elif name in VIEW_NAMES:
             if len(equation.operands) > 1:
                 return False
         elif name != "matmul":
             numbers.append(equation)
-    uses = uses_of(code.equations, outputs)
+    uses = users_of(code.equations, outputs)
     return all(map(is_told, numbers)) and not hides(numbers, uses)
 
 
@@ -82,7 +82,7 @@ def has_known_dtypes(equation: EquationLike) -> bool:
     """Says whether an equation takes and makes no numbers but those that are told of."""
     dtypes = [x.type.dtype for x in equation.outputs]
     dtypes += map(operand_dtype, equation.operands)
-    return {dtype.char for dtype in dtypes} <= WHOLE_CHARS | TOLD_CHARS
+    return {dtype.char for dtype in dtypes} <= UNTOLD_CHARS | TOLD_CHARS
 
 
 def is_told(equation: EquationLike) -> bool:
@@ -95,7 +95,7 @@ def is_told(equation: EquationLike) -> bool:
     )
 
 
-def uses_of(equations: Sequence[EquationLike], outputs: Sequence[Any]) -> dict[Any, set[str]]:
+def users_of(equations: Sequence[EquationLike], outputs: Sequence[Any]) -> dict[Any, set[str]]:
     """Returns the names of the primitives that use each variable, "memory" among them.
 
     Results of a region, operands of others, and views lie in memory.
@@ -116,8 +116,8 @@ def hides(equations: Sequence[EquationLike], uses: dict[Any, set[str]]) -> bool:
         name, operands = equation.primitive.name, equation.operands
         from_memory = all(is_variable(x) and x not in made for x in operands)
         seeing = SEEING_SUMS if name == "add" and from_memory else SEEING
-        if name in PRODUCTS:
-            seeing = seeing - SUMS
+        if name in TOLD_PRODUCTS:
+            seeing = seeing - TOLD_SUMS
         if name in TOLD_PRIMITIVES and any(
             has_inexact_type(out.type) and seeing.isdisjoint(uses.get(out, ()))
             for out in equation.outputs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....blas_threads import controlled
-from ....native.team import TOLD
+from ....native.team import TOLD_PLACE
 from ....native.told_flags import ALL_TOLD, told_call, told_code, told_words
 from .shared_calls import SharedCall
 
@@ -57,11 +57,11 @@ class ToldCalls:
         def call(*objects: Any) -> Any:
             words[1] = 0
             if run.is_shared:
-                objects[-1][TOLD // 8] = 0
+                objects[-1][TOLD_PLACE // 8] = 0
             status = enter(words, *objects)
             self._told |= int(words[1])
             if run.is_shared:
-                self._told |= int(objects[-1][TOLD // 8])
+                self._told |= int(objects[-1][TOLD_PLACE // 8])
             if status is not None:
                 # It is run again, and not noted.
                 self._told |= ALL_TOLD

@@ -11,6 +11,7 @@ import functensor as ft
 import functensor.nn
 import functensor.numpy as fnp
 from functensor.backends.cpu import eager_code, eager_ways
+from functensor.backends.cpu.plan.codegen.called import unwrapped
 from functensor.backends.native import machine
 from functensor.primitives.core.registry import registry
 
@@ -104,7 +105,7 @@ def operands_of(shapes, dtype):
 
 
 def kernel_of(name):
-    return registry[name].impl.wide
+    return unwrapped(registry[name].impl)
 
 
 def kind_of(name, operands, params):

@@ -81,11 +81,11 @@ ALONG = {
         DTYPES, CLASSES, AT, LYING, (False, True), ("", ", biased")
     )
 }
-QUICK_DTYPES = "float32", "bfloat16"
+QUICK_DTYPE, QUICK_CLASSES = "bfloat16", 1003
 SLOW = [
     name
     for name, (dtype, classes, _, lying, padded, _) in ALONG.items()
-    if dtype not in QUICK_DTYPES or classes not in (7, 1003) or lying == "turned" or not padded
+    if (dtype, classes) != (QUICK_DTYPE, QUICK_CLASSES) or lying == "turned" or not padded
 ]
 
 
@@ -127,7 +127,7 @@ BETS = {
 QUICK_BETS = [
     name
     for name, (dtype, classes, lying, bet) in BETS.items()
-    if dtype in QUICK_DTYPES and classes == 1003 and lying in LYING[1:3] and bet != "none"
+    if (dtype, classes) == (QUICK_DTYPE, QUICK_CLASSES) and lying in LYING[1:3] and bet != "none"
 ]
 
 

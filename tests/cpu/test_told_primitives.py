@@ -5,6 +5,7 @@ import pytest
 import support.registry_cases as cases
 from cpu.test_plan_reports import bad_operands, raises
 from support.kept_plans import plan_of
+from support.long_forms import with_slow
 from support.native import missing
 
 import functensor as ft
@@ -61,7 +62,7 @@ def asked_plans(name, dtype):
 
 
 @pytest.mark.skipif(not IS_X86_64, reason="the processor is not asked")
-@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize("dtype", with_slow("fd", "d"))
 @pytest.mark.parametrize("name", sorted(TOLD_PRIMITIVES))
 def test_the_processor_tells_of_all_that_a_primitive_makes(name, dtype):
     rng = np.random.default_rng(len(name))

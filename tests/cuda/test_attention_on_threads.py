@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from support import gpu_memory, many_threads, one_thread, slope_kernels
 from support.gpu_memory import GpuArray, on_gpu
-from support.long_forms import only_long, with_slow
+from support.long_forms import only_long
 
 from functensor.backends.config import config
 
 pytest.importorskip("cupy", reason="needs CuPy: pip install cupy-cuda13x")
-pytestmark = pytest.mark.skipif(one_thread.COMPILER is None, reason="needs g++")
+pytestmark = [
+    *(pytest.mark.long, only_long),
+    pytest.mark.skipif(one_thread.COMPILER is None, reason="needs g++"),
+]
 
 RNG = np.random.default_rng(0)
 # What the compiler of GPUs knows, and the memory that blocks share.
@@ -161,7 +164,7 @@ def mask_of(kind, q, k):
 
 
 @pytest.mark.parametrize("scale", [0.3, -0.7])
-@pytest.mark.parametrize("name", with_slow(CASES, CASES.keys() - {"odd"}))
+@pytest.mark.parametrize("name", CASES)
 def test_kernels_do_what_the_formula_says(module, name, scale):
     q_shape, k_shape, v_shape, dtype, kind, causal = CASES[name]
     q, k, v = (on_gpu(RNG.normal(size=s).astype(dtype)) for s in (q_shape, k_shape, v_shape))
@@ -181,8 +184,6 @@ def test_kernels_do_what_the_formula_says(module, name, scale):
         np.testing.assert_allclose(x, y, 0, atol * max(np.abs(y).max(), 1))
 
 
-@only_long
-@pytest.mark.long
 def test_factors_of_tf32_are_rounded_once_a_tile(module):
     q, k, v = (on_gpu(RNG.normal(size=(1, 1, n, 40)).astype("f4")) for n in (9, 35, 35))
     with config.using(matmul_precision="tf32"):

@@ -68,7 +68,9 @@ def assert_near(found, wanted, dtype):
 
 
 DTYPES = "float32", "float64", "float16", "bfloat16"
-CLASSES = 1, 5, 7, 67, 103, 1003, 2503
+CLASSES = 1, 7, 103, 1003
+# Of all that these make together one in three is tested.
+EVERY = 3
 # How logits lie: one behind the other, with gaps that end at 16 bytes, every other row, and turned.
 LYING = "neighbours", "padded", "every other", "turned"
 # One launch for both, or the slope by a kernel that reads the logits again.
@@ -77,9 +79,9 @@ ALONG = {
     f"{dtype}, {classes}, {at}, {lying}, {'padded' if padded else 'dense'}{biased}": (
         *(dtype, classes, at, lying, padded, bool(biased)),
     )
-    for dtype, classes, at, lying, padded, biased in product(
-        DTYPES, CLASSES, AT, LYING, (False, True), ("", ", biased")
-    )
+    for dtype, classes, at, lying, padded, biased in [
+        *product(DTYPES, CLASSES, AT, LYING, (False, True), ("", ", biased"))
+    ][::EVERY]
 }
 QUICK_DTYPE, QUICK_CLASSES = "bfloat16", 1003
 SLOW = [
@@ -120,9 +122,9 @@ def test_slopes_that_are_written_along_are_those_of_doubles(module, monkeypatch,
 
 BETS = {
     f"{dtype}, {classes}, {lying}, {bet}": (dtype, classes, lying, bet)
-    for dtype, classes, lying, bet in product(
-        DTYPES, CLASSES, LYING, ("won", "lost", "of some rows", "none")
-    )
+    for dtype, classes, lying, bet in [
+        *product(DTYPES, CLASSES, LYING, ("won", "lost", "of some rows", "none"))
+    ][::EVERY]
 }
 QUICK_BETS = [
     name

@@ -17,7 +17,7 @@ __all__ = ["Config", "config"]
 
 PRECISIONS = ("highest", "tf32")
 CHOICES = (
-    *("check_buffers", "check_collectives", "check_finite", "check_programs"),
+    *("benchmark", "check_buffers", "check_collectives", "check_finite", "check_programs"),
     "check_tracer_leaks",
     *("deterministic", "full_tracebacks", "matmul_precision"),
 )
@@ -79,8 +79,12 @@ class Config(threading.local):
         deterministic: whether the GPU adds up values in an order that does not change from run
             to run, which scatters and some gradients pay for with time. A jitted function on the
             CPU keeps the plan of its first call then, and one on a GPU has no plan. NumPy computes
-            all large eager operations on the CPU. Hooks that only look change no bit of a jitted
+            all eager operations on the CPU. Hooks that only look change no bit of a jitted
             function's results, since it runs once for them and once for the results.
+        benchmark: whether large eager operations on the CPU are timed over NumPy and as machine
+            code, and the quicker way stays, as in PyTorch's ``torch.backends.cudnn.benchmark``.
+            Both ways differ by rounding, so that a result may change between two calls.
+            ``deterministic`` forbids it.
         numerics: the choices that results depend on, as one value to compare.
         check_buffers: whether a NumPy array that an operation has read, and that is written to
             before the way back reads it again, raises ``BackwardError``, which names the operation
@@ -120,6 +124,11 @@ class Config(threading.local):
     deterministic: bool = _choice(
         "deterministic", "Says whether results are the same bits in every run."
     )
+    benchmark: bool = _choice(
+        "benchmark",
+        "Says whether large eager operations on the CPU take the way that was quicker in trials.",
+        (False, True),
+    )
     check_buffers: bool = _choice(
         "check_buffers",
         "Says whether a NumPy array that changes before the way back reads it raises an error.",
@@ -149,6 +158,7 @@ class Config(threading.local):
     checks: ClassVar[dict[str, Callable[[], Any]]] = {}
 
     def __init__(self) -> None:
+        self._benchmark = False
         self._check_buffers = False
         self._check_collectives = collectives_checked
         self._check_finite = False

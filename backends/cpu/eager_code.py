@@ -2,7 +2,8 @@
 
 A primitive of operands of some shapes and dtypes is a kind. NumPy computes its first calls. Once
 these have taken a while, a thread that nobody waits for makes machine code. Both are timed, and the
-quicker way stays. Results of both differ by rounding alone. `eager_ways` has the primitives.
+quicker way stays. Results of both differ by rounding alone, and ``config.benchmark`` allows that;
+those of pools are the same, and need no leave. `eager_ways` has the primitives.
 """
 
 from __future__ import annotations
@@ -155,7 +156,8 @@ kinds: dict[Any, Kind] = {}
 def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that does the same as a kernel, for large operands by machine code.
 
-    With ``config.deterministic`` the kernel computes all.
+    The kernel computes all with ``config.deterministic``, and without ``config.benchmark`` all that
+    might differ.
 
     Args:
         name: the name of the primitive, one of `EAGER_WAYS`.
@@ -171,6 +173,7 @@ def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]
             or x.size < way.fewest
             or x.dtype.char not in FLOATS
             or inside.a_kind
+            or not (way.exact or config.benchmark)
             or config.deterministic
         ):
             return kernel(*operands, **params)

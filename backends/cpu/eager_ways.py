@@ -66,6 +66,7 @@ class Way:
             operands and of its result, and its parameters. It returns a function of operands, or
             None where there is none. That one returns the result, or None where NumPy is to
             compute it.
+        exact: whether results have the bits of NumPy's.
     """
 
     def __init__(
@@ -73,8 +74,9 @@ class Way:
         fewest: int,
         key_of: Callable[[str, Sequence[Any], Mapping[str, Any]], Any],
         maker: Callable[[], Callable[..., Any]],
+        exact: bool = False,
     ) -> None:
-        self.fewest, self.key_of, self.maker = fewest, key_of, maker
+        self.fewest, self.key_of, self.maker, self.exact = fewest, key_of, maker, exact
 
 
 def key_of_plan(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
@@ -155,7 +157,7 @@ PLANS = Way(1 << 15, key_of_plan, lambda: PLAN_MAKERS[0]())
 CONVOLVED = Way(
     1, key_of_convolution, maker_in(".plan.native.eager_convolutions", "telling_convolution")
 )
-POOLED = Way(1, key_of_pool, maker_in(".plan.native.channel_pools", "pool_run"))
+POOLED = Way(1, key_of_pool, maker_in(".plan.native.channel_pools", "pool_run"), exact=True)
 EAGER_WAYS = {
     **dict.fromkeys(PLANNED, PLANS),
     **dict.fromkeys(CONVOLUTIONS, CONVOLVED),

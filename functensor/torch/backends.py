@@ -50,12 +50,22 @@ class CudnnSwitches:
     """``torch.backends.cudnn``.
 
     Attributes:
-        benchmark: of no effect: a convolution's way is chosen when its shapes are first met.
         enabled: of no effect: cuDNN is used where the extra ``cudnn`` is installed.
     """
 
-    benchmark = False
     enabled = True
+
+    @property
+    def benchmark(self) -> bool:
+        """True if large operations on the CPU take the way that was quicker in trials.
+
+        On a GPU a convolution's way is chosen when its shapes are first met.
+        """
+        return config.benchmark
+
+    @benchmark.setter
+    def benchmark(self, value: bool) -> None:
+        config.benchmark = bool(value)
 
     @property
     def deterministic(self) -> bool:

@@ -41,6 +41,8 @@ def begins_anew(monkeypatch):
     monkeypatch.setattr(eager_ways, "FEWEST_POOLED", 0)
     monkeypatch.setattr(channel_pools, "FEWEST_SHARED", 0)
     monkeypatch.setattr(pool.threads, "number", 2)
+    with ft.config.using(benchmark=True):
+        yield
 
 
 def known():

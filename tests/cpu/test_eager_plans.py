@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import functensor as ft
-import functensor.nn
 import functensor.numpy as fnp
+from functensor import nn
 from functensor.backends.cpu import eager_code, eager_ways
 from functensor.backends.cpu.plan.codegen.called import unwrapped
 from functensor.backends.native import machine
@@ -27,6 +27,8 @@ def small_and_soon(monkeypatch):
     monkeypatch.setattr(eager_ways.PLANS, "fewest", 2)
     monkeypatch.setattr(eager_code, "SECONDS_OVER_NUMPY", 0.0)
     monkeypatch.setattr(eager_code, "CALLS_OVER_NUMPY", 1)
+    with ft.config.using(benchmark=True):
+        yield
 
 
 def drawn(shape, dtype="f", seed=0):
@@ -283,6 +285,18 @@ def test_a_deterministic_process_keeps_to_numpy():
     with ft.config.using(deterministic=True):
         registry["softmax"].impl(x, axis=(1,))
     assert not eager_code.kinds
+
+
+@needs_code
+def test_all_but_pools_keep_to_numpy_unless_they_may_be_timed():
+    x, images = fnp.asarray(drawn((64, 64))), np.ones((4, 32, 32, 16), "f")
+    channels_last = fnp.moveaxis(fnp.asarray(images), -1, 1)
+    with ft.config.using(benchmark=False):
+        for _ in range(3):
+            ft.grad(lambda x: fnp.sum(nn.softmax(nn.gelu(x)) * x))(x)
+            nn.max_pool(channels_last, 2)
+    assert {kind.name for kind in eager_code.kinds.values()} == {"max_pool"}
+    assert eager_ways.EAGER_WAYS["max_pool"].exact
 
 
 def test_errors_of_overflow_are_numpys():

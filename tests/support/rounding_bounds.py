@@ -144,7 +144,9 @@ def summed(out, x, axis, keepdims, mean=False):
     how = {"axis": axes, "keepdims": keepdims}
     radius = np.sum(x.radius, **how)
     if is_float(out):
-        mass = np.sum(np.abs(finite(x.value)), **how) if is_float(x.value) else np.abs(out) * count
+        mass = np.sum(np.abs(finite(x.value)), **how)
+        if not is_float(x.value):  # small sums of whole numbers are exact
+            mass = np.where(mass * eps_of(out) < 1, np.abs(out) * count, mass)
         radius = radius + max(count - 1, 0) * eps_of(out) * mass
         radius = np.where(4 * mass >= np.finfo(out.dtype).max, np.inf, radius)
         if mean:

@@ -287,6 +287,10 @@ def test_settings():
     torch.use_deterministic_algorithms(True)
     assert torch.backends.cudnn.deterministic
     torch.backends.cudnn.deterministic = False
+    assert not torch.backends.cudnn.benchmark
+    with ft.config.using(benchmark=False):
+        torch.backends.cudnn.benchmark = True
+        assert ft.config.benchmark
     assert not torch.are_deterministic_algorithms_enabled()
     torch.set_default_device("cpu")
     assert torch.get_default_device() == torch.device("cpu")

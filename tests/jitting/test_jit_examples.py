@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.long_forms import with_slow
 
 import functensor as ft
 from functensor import nn, optim, tree
@@ -125,7 +126,7 @@ def test_jitted_examples_print_the_same_without_jit(name, capsys):
     assert capsys.readouterr().out == printed != ""
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", with_slow(PROGRAMS, {"kalman_filter"}))
 def test_steps_of_programs(name, monkeypatch):
     names = {}
     for transformation in PROGRAMS[name]:

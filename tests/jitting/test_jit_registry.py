@@ -163,10 +163,11 @@ def test_public_function(case):
 @only_long
 @pytest.mark.long
 @pytest.mark.parametrize("name", PRIMITIVES)
-def test_all_checks_of_a_primitive(name):
+def test_checks_of_a_primitive(name):
     with calls_jitted():
         for check in cases.SAMPLE_CHECKS.keys() - {"forward", "weak"}:
-            cases.run_check(cases.SAMPLE_CHECKS[check], registry[name], cases.few_samples)
+            if zlib.crc32(f"{name} {check}".encode()) % 2:  # half of all
+                cases.run_check(cases.SAMPLE_CHECKS[check], registry[name], cases.few_samples)
 
 
 @only_long

@@ -232,7 +232,7 @@ def test_parts_of_sums():
 
 SLIDINGS = {
     "strides and dilation": Sliding(
-        np.dtype("f4"), 2, 24, 21, (5, 9), (3, 3), (2, 1), (1, 2), ((1, 1), (2, 0))
+        np.dtype("f4"), 2, 6, 21, (5, 9), (3, 3), (2, 1), (1, 2), ((1, 1), (2, 0))
     ),
     "few channels": Sliding(
         np.dtype("f8"), 2, 3, 9, (6, 9), (3, 3), (1, 1), (1, 1), ((0, 0), (1, 1))
@@ -243,10 +243,10 @@ SLIDINGS = {
 }
 WIDE = {
     "outputs beside two registers": Sliding(
-        np.dtype("f4"), 2, 24, 43, (5, 16), (3, 3), (1, 1), (1, 1), ((1, 1), (2, 0)), wide=True
+        np.dtype("f4"), 2, 5, 43, (3, 16), (3, 3), (1, 1), (1, 1), ((1, 1), (2, 0)), wide=True
     ),
     "one register": Sliding(
-        np.dtype("f8"), 2, 4, 9, (6, 27), (3, 3), (1, 1), (1, 1), ((0, 0), (1, 1)), wide=True
+        np.dtype("f8"), 2, 4, 9, (3, 27), (3, 3), (1, 1), (1, 1), ((0, 0), (1, 1)), wide=True
     ),
 }
 SLIDINGS |= WIDE

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.long_forms import with_slow
 from support.native import missing
 from support.native_loops import compiled, loops_of, of_slices
 
@@ -31,7 +32,7 @@ def assert_near(found, wanted):
         assert error <= 4 + np.log2(max(x.size, 1)), error
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", with_slow(DTYPES, ["f8", "c8"]))
 def test_lengths_with_small_factors(dtype):
     rows = [drawn(n, dtype, n) for n in LENGTHS]
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..backends.annotations import ArrayModule, Buffer, DType
 from ..backends.devices import device_of, on_device, to_host
 from ..backends.restoring import quiet
+from ..functions.closure import kept_as_it_is
 from ..primitives.core.annotations import ArrayLike, Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
@@ -129,6 +130,7 @@ class NumpyFunction:
     """
 
     kind = "numpy_function"
+    kept_functions: tuple[str, ...] = ("fun", "result", "vjp", "jvp")
 
     def __init__(
         self,
@@ -154,7 +156,7 @@ class NumpyFunction:
 
     def __call__(self, *operands: ArrayLike, **static: Any) -> Any:
         arrays = [ops.asarray(x) for x in operands]
-        call = NumpyCall(self, static)
+        call = NumpyCall.kept(self, static, arrays)
         packed = host_primitive(*arrays, call=call, batch=0)
         outputs = call.outputs(examples(arrays))
         return outputs.shown(outputs.unpack(packed))
@@ -180,6 +182,8 @@ class NumpyRule:
     operands in a row. It returns a tuple of cotangents of operands, or of tangents of outputs, with
     None for integers.
     """
+
+    kept_functions = ("fun",)
 
     def __init__(self, function: NumpyFunction, fun: Callable[..., Any], forward: bool) -> None:
         self.function = function
@@ -246,6 +250,14 @@ class NumpyCall:
         self.function = function
         self.static = static
         self.known: dict[tuple[ShapeDtype, ...], Outputs] = {}
+
+    @classmethod
+    def kept(
+        cls, function: NumpyFunction, static: dict[str, Any], arrays: Sequence[Any]
+    ) -> NumpyCall:
+        """Returns a call of what the function is now, since programs and rules run it later."""
+        kept = kept_as_it_is((function, *static.values()), arrays, workspace=True)
+        return cls(kept[0], dict(zip(static, kept[1:], strict=True)))
 
     def __repr__(self) -> str:
         static = "".join(f", {key}={value!r}" for key, value in self.static.items())

@@ -7,10 +7,10 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ..functions.closure import kept_as_it_is
 from ..functions.alike import Unlike, code_of, likeness
+from ..functions.closure import kept_as_it_is
 from ..primitives.core.annotations import Values
-from ..primitives.core.array import Array, Tracer
+from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import (

@@ -141,7 +141,8 @@ def solved(
 
     The function is ``fun(leaves, values)``, of the leaves of the unknown and of the arguments. Both
     ``residual``, which is zero at a solution, and ``solver`` get it as a function of the leaves of
-    the unknown, and these; ``solver`` gets the leaves of the arguments, too. The results are the leaves of the solution, and all else of the result.
+    the unknown, and these; ``solver`` gets the leaves of the arguments, too. The results are the
+    leaves of the solution, and all else of the result.
     """
     count = len(unknown.leaves)
     closed, constants = close(fun, unknown.leaves, arguments.arrays)

@@ -77,8 +77,8 @@ def _cast_before(sweep: Sweep, equation: Equation) -> Rewritten:
     (x,), dtype = equation.operands, equation.params.get("dtype")
     if dtype is None:
         return None
-    # Where nothing else is said, narrow integers and truth values are added up in 64 bits, and means
-    # of all whole numbers are floats.
+    # Where nothing else is said, narrow integers and truth values are added up in 64 bits, and
+    # means of all whole numbers are floats.
     whole = dtype.kind in "biu" and (equation.primitive.name == "mean" or dtype.itemsize < 8)
     if type_of(x).dtype != dtype:
         x = sweep.add("astype", [x], {"dtype": dtype}, equation)

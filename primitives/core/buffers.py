@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...backends.annotations import Buffer
+from ...backends.annotations import Buffer, DType
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, placement, resolved
 from ...backends.memory_search import ManyArrays

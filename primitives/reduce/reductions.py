@@ -105,7 +105,7 @@ def selecting(name: str, neutral: Number | None, combine: str) -> Callable[..., 
                     f"{name}: with where= there may be no elements at all: give initial= as well"
                 )
             known = shape_dtype(x).dtype
-            rest = neutral
+            rest: Any = neutral
             if neutral is None:
                 rest = ops.astype(checked_number(initial, known), known)
             x = ops.where(where, x, rest)

@@ -24,7 +24,8 @@ from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.test_samples import Sample
 from ..primitives.core.trace import at_face
 from ..primitives.elementwise.cast_and_complex import cast
-from .numpy_function import Declared, NumpyCall, NumpyFunction, Values, examples, packed_primitive
+from .numpy_function import NumpyCall, NumpyFunction, Values, examples, packed_primitive
+from .outputs import Declared
 
 if TYPE_CHECKING:
     from ..primitives.core.array import Array

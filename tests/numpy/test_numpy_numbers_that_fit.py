@@ -59,3 +59,19 @@ def test_products_of_matrices_refuse_vectors_in_their_place():
         with pytest.raises(ShapeError, match=r"float64\[2\] in the place of matrices"):
             call()
     np.testing.assert_array_equal(fnp.vecmat(x, m), x)
+
+
+MODES = ["constant", "edge", "reflect", "symmetric", "wrap", "mean", "linear_ramp"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_what_is_padded_by_nothing_is_an_array_of_its_own(shape, mode):
+    x = np.ones(shape)
+    padded = [fnp.pad(x, 0, mode=mode)]
+    if mode == "constant":
+        padded.append(fnp.pad(x, 0, constant_values=(0, 1)))
+    x[...] = 2.0
+    for found in padded:
+        assert isinstance(found, ft.Array)
+        np.testing.assert_array_equal(found, np.ones(shape))

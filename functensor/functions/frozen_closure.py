@@ -13,6 +13,7 @@ from numpy import ndarray
 from ..backends.errors.public_functions import is_entry
 from ..primitives.core.buffers import is_changeable
 from ..primitives.core.bytecode import assigned_names, is_filled
+from .alike import CONSTANTS
 
 __all__ = ["Copies", "frozen"]
 
@@ -45,7 +46,7 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
     if id(x) in copies:
         return copies[id(x)]
     if type(x) is tuple:
-        parts = tuple([inner(part) for part in x])
+        parts = tuple([part if type(part) in CONSTANTS else inner(part) for part in x])
         return x if all(map(is_, parts, x)) else parts
     if getattr(type(x), "copied_with_closures", False):
         if not in_place:

@@ -158,3 +158,19 @@ def test_a_kernel_may_write_to_an_array_that_it_closes_over():
     f = extend.numpy_function(doubled, vjp=lambda g, ans, x: (2 * g,))
     assert_allclose(ft.jit(f)(np.ones(3)), np.full(3, 2.0))
     assert space[0] == 2.0
+
+
+def test_gradients_within_programs_keep_arrays_that_change():
+    scale = np.zeros(2)
+
+    def loss(x):
+        for k in (1.0, 2.0, 3.0):
+            scale[:] = k
+            x = x * scale + scale[0] * x
+        return fnp.sum(x * x)
+
+    x = np.array([1.0, -2.0])
+    wanted = 2 * 48**2 * x
+    assert_allclose(ft.jit(ft.grad(loss))(x), wanted)
+    assert_allclose(ft.jit(ft.vmap(ft.grad(loss)))(x[None])[0], wanted)
+    assert_allclose(ft.jit(ft.value_and_grad(loss))(x), (48**2 * 5.0, wanted))

@@ -158,7 +158,11 @@ def nan_to_num(
     limits = finfo(x.dtype)
     largest = float(limits.max) if posinf is None else posinf
     smallest = float(limits.min) if neginf is None else neginf
-    numbers = [ops.astype(checked_number(n, x.dtype), x.dtype) for n in (nan, largest, smallest)]
+    # Python's own take the dtype by themselves; complex ones do not fit.
+    numbers = [
+        n if type(n) in (bool, int, float) else ops.astype(checked_number(n, x.dtype), x.dtype)
+        for n in (nan, largest, smallest)
+    ]
     out = ops.where(ops.isnan(x), numbers[0], x)
     out = ops.where(ops.equal(x, np.inf), numbers[1], out)
     return ops.where(ops.equal(x, -np.inf), numbers[2], out)

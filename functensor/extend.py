@@ -38,7 +38,8 @@ from functools import partial
 from typing import Any
 
 from .backends.errors.public_functions import check_function
-from .custom.numpy_function import BATCHING, Declared, NumpyFunction, NumpyRule
+from .custom.numpy_function import BATCHING, NumpyFunction, NumpyRule
+from .custom.outputs import Declared
 from .faces.publish import publish
 from .primitives.core.families import (
     along,

@@ -46,7 +46,7 @@ def max_pool(x: Buffer, *, windows: WindowsLike) -> Buffer:
 
 
 def max_pool_argmax(x: Buffer, *, windows: WindowsLike) -> Buffer:
-    """Returns the number of the first place in every window that has the maximum."""
+    """Returns the number of the first place in every window that has the maximum, or is NaN."""
     x = padded_with(x, windows, lowest(x.dtype))
     dtype = np.min_scalar_type(-prod(windows.window))
     first, *others = every_place(windows, x.shape)
@@ -60,8 +60,11 @@ def max_pool_argmax(x: Buffer, *, windows: WindowsLike) -> Buffer:
                 # Numbers grow: the last place that was better than all before it wins.
                 better = (values[place] > best).view(np.int8)
                 np.maximum(won, np.multiply(better, number, dtype=dtype), out=won)
-                if number < len(others):
-                    best = np.maximum(best, values[place])
+                best = np.maximum(best, values[place])
+            if best.dtype.kind not in "biu" and np.isnan(best).any():
+                for number, place in reversed([*enumerate(others, 1)]):
+                    won[np.isnan(values[place])] = number
+                won[np.isnan(values[first])] = 0
 
     side_by_side(fill, blocks_of_images(x))
     return winner

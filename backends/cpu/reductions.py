@@ -117,7 +117,8 @@ def mean(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -
     x = np.asarray(x)
     wanted = dtype or (x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64))
     between = np.dtype(np.float32) if wanted.char == "e" else wanted
-    total = sum(x, axis=axis, keepdims=keepdims, dtype=None if between == x.dtype else between)
+    same = between == x.dtype and x.dtype.kind in "fc"
+    total = sum(x, axis=axis, keepdims=keepdims, dtype=None if same else between)
     # The mean of no elements is NaN. 0 / 0 would be NaN with a warning, and so complex 0 / nan.
     count = prod(x.shape[a] for a in axis)
     out = total / count if count else total * math.nan

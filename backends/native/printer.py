@@ -134,6 +134,9 @@ class Printer(StatementPrinter):
     # -- loops
 
     def _loop(self, loop: For) -> None:
+        if loop.lanes & (loop.lanes - 1):
+            # Its last places would be computed at places that others have.
+            raise ValueError(f"{self.kernel.name}: {loop.lanes} lanes are no power of two")
         low, high = ("%low", "%high") if loop.axis.block else ("0", str(loop.axis.extent))
         low, high = self._tiles.get(loop.axis, (low, high))
         inner, width = self._within_lanes, max(loop.lanes, self._width)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numpy import ndarray
+
 from ..functions.closure import ClosedOver
 from ..functions.type_variables import T
 from ..jitting.program_call import Flat
@@ -105,7 +107,7 @@ class BodyTrace(StagingTrace):
         """Returns the variable of a tracer of this or of an outer level, or a constant."""
         if isinstance(x, StagedTracer) and x.owner is self:
             return super().operand(x)
-        x = self.lift(x)
+        x = self.lift(self.kept(x) if type(x) is ndarray else x)
         if not isinstance(x, Tracer):
             return wrap_constant(x)
         return self.closed_over.of(x, self.captured).variable  # type: ignore[no-any-return]

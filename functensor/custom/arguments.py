@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ..functions.alike import Unlike, code_of, likeness
+from ..functions.closure import kept_as_it_is
 from ..primitives.core.annotations import Values
-from ..primitives.core.array import Array, Tracer
+from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.derivative_rules import shape_of
 from ..primitives.core.errors import (
@@ -24,7 +25,7 @@ from ..primitives.core.errors import (
     message,
 )
 from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
-from ..primitives.core.trace import base_trace
+from ..primitives.core.trace import base_trace, slot
 from ..programs.staging import eval_shape
 from ..tree import containers as tree
 from .call import CustomCall, replaced
@@ -39,12 +40,20 @@ class CallArguments:
     """The arguments of one call, taken apart into arrays and the rest.
 
     Attributes:
+        fun: the function, as it is at the call.
         static, named: the arguments that rules get as they are, by position, and keyword-only ones.
         dynamic, arrays: the other arguments, and their array leaves.
         out_tree: the output's structure, known once the function or its rule has run.
     """
 
-    def __init__(self, args: Sequence[Any], named: dict[str, Any], static: Sequence[int]) -> None:
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        args: Sequence[Any],
+        named: dict[str, Any],
+        static: Sequence[int],
+    ) -> None:
+        self.fun = fun
         self.count = len(args)
         self.named = named
         self.static = {i: args[i] for i in static}
@@ -62,6 +71,23 @@ class CallArguments:
         """Returns all arguments in order, given the differentiable ones."""
         rest = iter(differentiable)
         return [self.static[i] if i in self.static else next(rest) for i in range(self.count)]
+
+    def called(self, values: Sequence[Any]) -> Any:
+        """Returns what the function returns for other arrays."""
+        return self.fun(*self.full(self.with_arrays(values)), **self.named)
+
+    def kept(self, rules: Any) -> Any:
+        """Returns rules as they are at the call, since they may run later.
+
+        The function and functions among the arguments stay as they are, too.
+        """
+        if slot.trace is None and not any(isinstance(x, Tracer) for x in self.arrays):
+            return rules  # nothing runs later
+        given = (*self.static.values(),), (*self.named.values(),)
+        self.fun, rules, (static, named) = kept_as_it_is((self.fun, rules, given), self.arrays)
+        self.static = dict(zip(self.static, static, strict=True))
+        self.named = dict(zip(self.named, named, strict=True))
+        return rules
 
     def flatten_output(self, out: Any) -> Values:
         """Returns an output's leaves and remembers its structure."""
@@ -163,6 +189,8 @@ def difference_of(got: Any, wanted: Any) -> str:
 class RuleBearer:
     """A function with rules of its own: it binds calls."""
 
+    kept_functions: tuple[str, ...] = ("_fun",)
+
     def __init__(
         self,
         fun: Callable[..., Any],
@@ -197,6 +225,8 @@ class RuleBearer:
         self._settled = Settled()
         self._settled_rule: Callable[..., Any] | None = None
         self._users = not is_function_of_ours(fun)
+        # The same in copies that keep what the functions close over.
+        self._bearer = object()
         update_wrapper(self, fun)
 
     def _is_like(self) -> Callable[[Any], bool]:
@@ -215,7 +245,7 @@ class RuleBearer:
             bound = inspect.signature(self._fun).bind(*args, **kwargs)
             bound.apply_defaults()
             args, named = bound.args, bound.kwargs
-        arguments = CallArguments(args, named, self._nondiff)
+        arguments = CallArguments(self._fun, args, named, self._nondiff)
         if arguments.static or named:
             self._check_static(arguments)
         outs = self._call(arguments).bind(arguments.arrays)
@@ -241,8 +271,7 @@ class RuleBearer:
         """Returns the function itself on flat lists."""
 
         def evaluate(values: Values) -> Values:
-            args = arguments.full(arguments.with_arrays(values))
-            return arguments.flatten_output(self._fun(*args, **arguments.named))
+            return arguments.flatten_output(arguments.called(values))
 
         return evaluate
 
@@ -334,12 +363,8 @@ class RuleBearer:
         if stores[1].has(kinds, static):
             return
 
-        def abstract(*arrays: Array) -> Any:
-            given = arguments.full(arguments.with_arrays(arrays))
-            return self._fun(*given, **arguments.named)
-
         try:
-            wanted = eval_shape(abstract, *kinds)
+            wanted = eval_shape(lambda *arrays: arguments.called(arrays), *kinds)
         except Exception as error:  # without a staged function there is nothing to compare
             asks = asks_for_values(error)
             known.refusals += asks

@@ -40,7 +40,7 @@ class _Transposed(local):
 
     bearers: tuple[Any, ...] = ()
 
-    def within(self, bearer: Callable[..., Any] | None) -> setting:
+    def within(self, bearer: object) -> setting:
         """Returns a block in which there is one more of them."""
         return setting(self, bearers=(*self.bearers, bearer))
 
@@ -92,12 +92,12 @@ class CustomCall(Call):
     Attributes:
         infer: ``infer(*types) -> types of the outputs``, where evaluation needs plain values, so
             that staging cannot run it; None elsewhere.
-        bearer: the function whose call it is, if its rule may call it on tangents: a linear
-            function's own derivative.
+        bearer: stands for the function whose call it is, if its rule may call it on tangents: a
+            linear function's own derivative.
         users: whether the function and its rules are the user's code.
     """
 
-    bearer: Callable[..., Any] | None = None
+    bearer: object = None
     users = False
     # The attributes that are functions.
     functions: tuple[str, ...] = ("evaluate", "fwd", "bwd", "jvp")

@@ -24,7 +24,8 @@ from ..primitives.core.shape_dtype import ShapeDtype, shape_dtype
 from ..primitives.core.test_samples import Sample
 from ..primitives.core.trace import at_face
 from ..primitives.elementwise.cast_and_complex import cast
-from .numpy_function import Declared, NumpyCall, NumpyFunction, Values, examples, packed_primitive
+from .numpy_function import NumpyCall, NumpyFunction, Values, examples, packed_primitive
+from .outputs import Declared
 
 if TYPE_CHECKING:
     from ..primitives.core.array import Array
@@ -47,11 +48,11 @@ class CustomOp(NumpyFunction):
     """A function whose values come from a kernel for each kind of device: ``ft.custom_op``.
 
     Attributes:
-        kernels: the kernels, by the kind of device.
         launch, batch: as there.
     """
 
     kind = "custom_op"
+    kept_functions = (*NumpyFunction.kept_functions, "_kernels", "batch", "launch")
 
     def __init__(
         self,
@@ -69,13 +70,18 @@ class CustomOp(NumpyFunction):
         super().__init__(first, name=name, result=abstract, writable=writable, fix=CUSTOM_OP_FIX)
         self.vjp = by_operand(vjp) if isinstance(vjp, Sequence) else vjp
         self.jvp = by_tangent(jvp) if isinstance(jvp, Sequence) else jvp
-        self.kernels = kernels
+        self._kinds, self._kernels = tuple(kernels), tuple(kernels.values())
         self.batch: Any = batch
         self.launch = launch
 
+    @property
+    def kernels(self) -> dict[str, Any]:
+        """The kernels, by the kind of device."""
+        return dict(zip(self._kinds, self._kernels, strict=True))
+
     def __call__(self, *operands: ArrayLike, **static: Any) -> Any:
         arrays = [ops.asarray(x) for x in operands]
-        call = OpCall(self, static)
+        call = OpCall.kept(self, static, arrays)
         outputs = call.outputs(examples(arrays))
         return outputs.shown(outputs.unpack(operation(*arrays, call=call, batch=0)))
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper, wraps
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from ..backends.annotations import ArrayModule, Buffer, DType
 from ..backends.devices import device_of, on_device, to_host
 from ..backends.restoring import quiet
+from ..functions.closure import kept_as_it_is
 from ..primitives.core.annotations import ArrayLike, Value, Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
@@ -31,10 +32,8 @@ from ..primitives.core.families import batch_filled
 from ..primitives.core.handing_out import sealed
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.shape_dtype import (
-    INEXACT,
     ShapeDtype,
     is_number_dtype,
-    result_type,
     shape_dtype,
 )
 from ..primitives.core.test_samples import Sample
@@ -44,8 +43,9 @@ from ..traces.forward import zeros_like
 from ..traces.reverse import is_inexact
 from ..transforms.grad import vjp as pull_of
 from ..transforms.vmap import vmap as map_over
+from .outputs import Declared, Outputs
 
-__all__ = ["BATCHING", "NumpyCall", "NumpyFunction", "NumpyRule", "Outputs", "Values", "examples"]
+__all__ = ["BATCHING", "NumpyCall", "NumpyFunction", "NumpyRule", "Values", "examples"]
 
 BATCHING = (None, "vectorized", "sequential")
 
@@ -53,70 +53,6 @@ BATCHING = (None, "vectorized", "sequential")
 NO_VJP = "numpy_function(f, numpy_vjp=lambda g, ans, *xs: cotangents), or vjp= of any order"
 NO_JVP = "numpy_function(f, numpy_jvp=lambda ts, ans, *xs: tangent), or jvp= of any order"
 NO_HIGHER = "vjp= or jvp= made of functensor.numpy, which have derivatives themselves"
-
-
-class Outputs:
-    """The outputs of a function, one array or a tuple of them, and their packing.
-
-    Attributes:
-        types: shape and dtype of each.
-        single: whether it is one array rather than a tuple.
-        packed: the shape and dtype of all in one.
-    """
-
-    def __init__(self, types: Sequence[ShapeDtype], single: bool) -> None:
-        self.types = tuple(types)
-        self.single = single
-        if single:
-            self.packed = self.types[0]
-        else:
-            dtype = result_type(*(t.dtype for t in types)) if types else np.dtype(float)
-            self.packed = ShapeDtype((sum(t.size for t in types),), dtype)
-
-    @classmethod
-    def of(cls, declared: ShapeDtype | Sequence[ShapeDtype]) -> Outputs:
-        """Returns the outputs that a ``ShapeDtype``, or a tuple or list of them, declares."""
-        if isinstance(declared, tuple | list):
-            return cls([shape_dtype(d).strong() for d in declared], False)
-        return cls([shape_dtype(declared).strong()], True)
-
-    def unpack(self, packed: Value, *, cotangents: bool = False) -> Values:
-        """Returns the outputs, or cotangents of them: of integers, those are zeros as packed."""
-        if self.single:
-            return [ops.asarray(packed)]
-        parts, start = [], 0
-        for known in self.types:
-            part = ops.reshape(ops.index(packed, slice(start, start + known.size)), known.shape)
-            start += known.size
-            keep = cotangents and known.dtype.kind not in INEXACT
-            parts.append(part if keep else cast(part, known.dtype))
-        return parts
-
-    def pack(self, tangents: Sequence[Any]) -> Value:
-        """Returns tangents of the outputs, None for zero, packed as the outputs are."""
-        made = [
-            ops.broadcast_to(known.dtype.type(0), known.shape) if t is None else t
-            for t, known in zip(tangents, self.types, strict=True)
-        ]
-        if self.single:
-            return made[0]
-        return ops.concatenate([ops.reshape(cast(t, self.packed.dtype), -1) for t in made])
-
-    def shown(self, values: Sequence[Any]) -> Any:
-        """Returns outputs as the function returns them."""
-        return values[0] if self.single else tuple(values)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Outputs) and vars(self) == vars(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(self.shown(self.types))
-
-
-# The types of outputs, or a function that returns them by those of the operands.
-Declared: TypeAlias = ShapeDtype | Sequence[ShapeDtype] | Callable[..., Any]
 
 
 class NumpyFunction:
@@ -129,6 +65,7 @@ class NumpyFunction:
     """
 
     kind = "numpy_function"
+    kept_functions: tuple[str, ...] = ("fun", "result", "vjp", "jvp")
 
     def __init__(
         self,
@@ -154,7 +91,7 @@ class NumpyFunction:
 
     def __call__(self, *operands: ArrayLike, **static: Any) -> Any:
         arrays = [ops.asarray(x) for x in operands]
-        call = NumpyCall(self, static)
+        call = NumpyCall.kept(self, static, arrays)
         packed = host_primitive(*arrays, call=call, batch=0)
         outputs = call.outputs(examples(arrays))
         return outputs.shown(outputs.unpack(packed))
@@ -180,6 +117,8 @@ class NumpyRule:
     operands in a row. It returns a tuple of cotangents of operands, or of tangents of outputs, with
     None for integers.
     """
+
+    kept_functions = ("fun",)
 
     def __init__(self, function: NumpyFunction, fun: Callable[..., Any], forward: bool) -> None:
         self.function = function
@@ -246,6 +185,14 @@ class NumpyCall:
         self.function = function
         self.static = static
         self.known: dict[tuple[ShapeDtype, ...], Outputs] = {}
+
+    @classmethod
+    def kept(
+        cls, function: NumpyFunction, static: dict[str, Any], arrays: Sequence[Any]
+    ) -> NumpyCall:
+        """Returns a call of what the function is now, since programs and rules run it later."""
+        kept = kept_as_it_is((function, *static.values()), arrays, workspace=True)
+        return cls(kept[0], dict(zip(static, kept[1:], strict=True)))
 
     def __repr__(self) -> str:
         static = "".join(f", {key}={value!r}" for key, value in self.static.items())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
+from ..functions.frozen_closure import frozen
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, concrete
@@ -48,6 +49,7 @@ class custom_vjp(RuleBearer):
     Array(3., dtype=float64, device='cpu')
     """
 
+    kept_functions = ("_fun", "_rules")
     _rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
@@ -60,7 +62,8 @@ class custom_vjp(RuleBearer):
     def _call(self, arguments: CallArguments) -> CustomCall:
         if self._rules is None:
             raise self._without_rule()
-        user_fwd, user_bwd = self._rules
+        original_fwd = self._rules[0]
+        user_fwd, user_bwd = arguments.kept(self._rules)
         # The residuals without their arrays, which are the same in every run of the rule.
         template: list[Any] = []
 
@@ -68,7 +71,7 @@ class custom_vjp(RuleBearer):
             given = arguments.full(arguments.with_arrays(values))
             result = user_fwd(*given, **arguments.named)
             out, residuals = self._pair("fwd", result, "return out, residuals")
-            self._compare("fwd", user_fwd, arguments, values, out)
+            self._compare("fwd", original_fwd, arguments, values, out)
             leaves, treedef = tree.flatten(residuals)
             places = [i for i, leaf in enumerate(leaves) if is_array_like(leaf)]
             template[:] = leaves, treedef, places
@@ -113,6 +116,7 @@ class custom_jvp(RuleBearer):
     Array(12., dtype=float64, device='cpu')
     """
 
+    kept_functions = ("_fun", "_rule")
     _rule: Callable[..., Any] | None = None
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,21 +168,22 @@ class custom_jvp(RuleBearer):
         self._rule = rule
 
     def _call(self, arguments: CallArguments) -> CustomCall:
-        rule = self._rule
-        if rule is None:
+        original = self._rule
+        if original is None:
             raise self._without_rule()
+        rule = arguments.kept(original)
 
         def jvp(values: Values, tangents: Values) -> tuple[Values, Values]:
             primals = arguments.with_arrays(values)
             moved = arguments.with_arrays(tangents)
             result = rule(*arguments.static.values(), primals, moved, **arguments.named)
             out, tangent = self._pair("jvp", result, "return out, tangent_out")
-            self._compare("jvp", rule, arguments, values, out)
+            self._compare("jvp", original, arguments, values, out)
             self._aligned("jvp", out, tangent, "a tangent")
             return arguments.flatten_output(out), tree.leaves(tangent)
 
         call = CustomCall(function_name(self), self._evaluation(arguments), jvp=jvp)
-        call.bearer = self
+        call.bearer = self._bearer
         call.users = self._users
         return call
 
@@ -205,8 +210,10 @@ class custom_gradient(RuleBearer):
     """
 
     def _call(self, arguments: CallArguments) -> CustomCall:
+        arguments.kept(None)
+
         def parts(values: Values) -> tuple[Values, Callable[..., Any]]:
-            result = self._fun(*arguments.full(arguments.with_arrays(values)), **arguments.named)
+            result = arguments.called(values)
             out, pull = self._pair("gradient", result, "return out, a function of its cotangent")
             return arguments.flatten_output(out), pull
 
@@ -251,7 +258,7 @@ class _GradientCall(CustomCall):
 
         def evaluate(values: Values) -> Values:
             outs, pull = self.parts(values)
-            kept.append(pull)
+            kept.append(frozen(pull, {}, in_place=True))
             return outs
 
         with under(level):

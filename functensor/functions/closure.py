@@ -9,7 +9,7 @@ their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import tree
 from ..primitives.core.array import Tracer
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..primitives.core.primitive_like import Call
 
 __all__ = ["ClosedOver", "ClosureTrace", "close", "kept_as_it_is"]
+
+Kept = TypeVar("Kept")
 
 
 class ClosedOver:
@@ -121,19 +123,20 @@ class ClosureTrace(Trace):
         )
 
 
-def kept_as_it_is(fun: Callable[..., Any], *args: Any) -> Callable[..., Any]:
+def kept_as_it_is(fun: Kept, *args: Any, workspace: bool = False) -> Kept:
     """Returns a function that does later what another does now: it keeps what that closes over.
 
     Names may come to stand for others, as in the next step of a loop. Where nothing is transformed,
     nothing runs later, and the function itself is returned.
 
     Args:
-        fun: the function.
+        fun: the function, or a tuple of functions and other values.
         args: what it is about to be called with.
+        workspace: whether it may write to arrays that it closes over, which are not copied then.
     """
     if base_trace() is RAW and not any(isinstance(x, Tracer) for x in tree.leaves(args)):
         return fun
-    kept: Callable[..., Any] = frozen(fun, {}, in_place=True)
+    kept: Kept = frozen(fun, {}, in_place=True, workspace=workspace)
     return kept
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import partial
+from operator import is_
 from types import CellType, FunctionType
 from typing import Any
 
@@ -12,45 +13,59 @@ from numpy import ndarray
 from ..backends.errors.public_functions import is_entry
 from ..primitives.core.buffers import is_changeable
 from ..primitives.core.bytecode import assigned_names, is_filled
+from .alike import CONSTANTS
 
 __all__ = ["Copies", "frozen"]
 
 Copies = dict[int, Any]
 
 
-def frozen(x: Any, copies: Copies, in_place: bool = False) -> Any:
+def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = False) -> Any:
     """Returns a copy of a function that keeps its closure as it is now; other values themselves.
 
-    Streams of keys, and arrays that may change, are copied too.
+    Streams of keys, and arrays that may change, are copied too. So are tuples of such values, and
+    objects that keep functions, such as those with rules of their own: their classes say in which
+    attributes, ``kept_functions``.
 
     Args:
         x: the function, or a value that one closes over.
         copies: those that were made already, by the ids of the originals.
         in_place: whether it runs in the place of the original. What that changes is changed then:
             variables that it assigns to, as a function that counts its calls, and streams of keys.
+        workspace: whether it may write to the arrays that it closes over, so that they are not
+            copied.
     """
+    inner = partial(frozen, copies=copies, in_place=in_place, workspace=workspace)
     if isinstance(x, partial):
-        args = [frozen(arg, copies, in_place) for arg in x.args]
-        keywords = {name: frozen(arg, copies, in_place) for name, arg in x.keywords.items()}
+        args = [inner(arg) for arg in x.args]
+        keywords = {name: inner(arg) for name, arg in x.keywords.items()}
         # A transformed function is one too, and keeps its name.
-        bound = partial.__new__(type(x), frozen(x.func, copies, in_place), *args, **keywords)
+        bound = partial.__new__(type(x), inner(x.func), *args, **keywords)
         bound.__dict__.update(x.__dict__)
         return bound
     if id(x) in copies:
         return copies[id(x)]
+    if type(x) is tuple:
+        parts = tuple([part if type(part) in CONSTANTS else inner(part) for part in x])
+        return x if all(map(is_, parts, x)) else parts
     if getattr(type(x), "copied_with_closures", False):
         if not in_place:
             copies[id(x)] = copy(x)
+    elif names := getattr(type(x), "kept_functions", ()):
+        copies[id(x)] = made = copy(x)
+        for name in names:
+            setattr(made, name, inner(getattr(x, name)))
     elif type(x) is ndarray and is_changeable(x):
-        copies[id(x)] = x.copy()
-        # So that it is copied once, however often the function runs again.
-        copies[id(x)].flags.writeable = False
+        if not workspace:
+            copies[id(x)] = x.copy()
+            # So that it is copied once, however often the function runs again.
+            copies[id(x)].flags.writeable = False
     elif isinstance(x, FunctionType) and x.__closure__:
         filled = [is_filled(cell) for cell in x.__closure__]
         if in_place:
             assigned = assigned_names(x.__code__)
-            names = zip(filled, x.__code__.co_freevars, strict=True)
-            filled = [f and name not in assigned for f, name in names]
+            variables = zip(filled, x.__code__.co_freevars, strict=True)
+            filled = [f and name not in assigned for f, name in variables]
         # A name that is not defined yet will be found in the cell itself.
         cells = [CellType() if f else c for f, c in zip(filled, x.__closure__, strict=True)]
         made = FunctionType(x.__code__, x.__globals__, x.__name__, x.__defaults__, tuple(cells))
@@ -59,7 +74,7 @@ def frozen(x: Any, copies: Copies, in_place: bool = False) -> Any:
         copies[id(x)] = made
         for cell, old, f in zip(cells, x.__closure__, filled, strict=True):
             if f:
-                cell.cell_contents = frozen(old.cell_contents, copies, in_place)
+                cell.cell_contents = inner(old.cell_contents)
         if is_entry(x) and all(map(is_same_cell, cells, x.__closure__)):
             # A public function of functensor, whose names never change, is told by its identity.
             copies[id(x)] = x

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.config import config
 from ..backends.devices import resolved
-from ..backends.logs import log_debug
 from ..passes.fusion import fusion
 from ..passes.host_numbers import host_numbers
 from ..passes.kernel_forms import kernel_forms
@@ -19,7 +18,7 @@ from ..primitives.core.annotations import Values
 from ..primitives.core.buffers import exposed, to_buffer
 from ..primitives.core.trace import under
 from ..programs.program import Program, as_weak
-from .tiers import MOST_COMPILED_EQUATIONS, count_of_equations
+from .tiers import MOST_COMPILED_EQUATIONS, count_of_equations, tell_failure
 
 if TYPE_CHECKING:
     from ..programs.program import Equation
@@ -136,8 +135,8 @@ class GpuTiers:
                 fused = gpu_program(self._program, backend)
                 plan = backend.plan_of_kernels(fused, call_on_buffers, self._donated)
         except Exception as error:
-            log_debug("jit", "%s has no plan: %r", self._program.name, error)
             self.settle(self, f"operation by operation: compiling failed with {error!r}")
+            tell_failure(self._program, error)
             return
         self._plan = placed(plan, backend, self._device)
 

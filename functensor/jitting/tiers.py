@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..backends import get as get_backend
 from ..backends.config import config
+from ..backends.errors.warnings import warn_user
 from ..backends.logs import log_debug
 from ..passes.fusion import fusion
 from ..passes.index_ranges import IndexRanges
@@ -27,7 +28,7 @@ from ..passes.scatter_updates import scatter_updates, scatters_as_updates
 if TYPE_CHECKING:
     from ..programs.program import Equation, Program
 
-__all__ = ["Tiers", "native_body", "native_plan", "native_program"]
+__all__ = ["Tiers", "native_body", "native_plan", "native_program", "tell_failure"]
 
 # A plan over NumPy runs for so long, in seconds, before machine code is compiled.
 SECONDS_BEFORE_COMPILING = 0.005
@@ -43,6 +44,10 @@ NATIVE_ALONE = frozenset({
 MOST_COMPILED_EQUATIONS = 20_000
 # Machine code stays if it takes at most so much of the time of the plan over NumPy.
 MOST_OF_NUMPYS_TIME = 1.0
+
+
+# The packages whose errors say that a machine cannot compile: its driver, toolkit or memory.
+COMPILERS = frozenset({"cupy", "cupy_backends", "cuda"})
 
 
 class Runs(Protocol):
@@ -166,8 +171,8 @@ class Tiers:
         try:
             plan = native_plan(self._program, self._donated)
         except Exception as error:
-            log_debug("jit", "%s stays over NumPy: %r", self._program.name, error)
             self.settle(self._numpy, f"over NumPy: compiling failed with {error!r}")
+            tell_failure(self._program, error)
             return
         if plan is None:
             self.settle(self._numpy, "over NumPy: nothing in it would be machine code")
@@ -183,6 +188,24 @@ class Tiers:
             if plan is not compiled.plan:
                 compiled.plan.forget()
         self._native = None
+
+
+def tell_failure(program: Program, error: Exception) -> None:
+    """Logs why the plan of a program could not be made, and warns of what no machine should do.
+
+    The program runs without that plan.
+    """
+    log_debug("jit", "%s was not compiled: %r", program.name, error)
+    package = type(error).__module__.partition(".")[0]
+    if not isinstance(error, MemoryError | OSError) and package not in COMPILERS:
+        import traceback  # costs milliseconds
+
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        warn_user(
+            f"{program.name} was not compiled, and runs slower: {type(error).__name__}: {error} "
+            f"(line {place.lineno} of {place.filename}); please report this error of functensor",
+            RuntimeWarning,
+        )
 
 
 def count_of_equations(program: Program) -> int:

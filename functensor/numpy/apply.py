@@ -19,6 +19,7 @@ from ..functions.type_variables import R
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
+from ..primitives.core.buffers import checked_number
 from ..primitives.core.errors import describe, function_line, misfit
 from ..primitives.core.shape_dtype import broadcast_shapes, canonical_axis
 from ..transforms.vmap import vmap
@@ -168,7 +169,7 @@ def piecewise(
                     "return an array of the argument's shape, or a number",
                 )
         else:
-            made = function
+            made = checked_number(function, x.dtype)
         out = ops.where(condition, ops.astype(asarray(made), x.dtype), out)
     return out
 

@@ -10,11 +10,12 @@ from ..backends.restoring import errstate
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import operands_together, wrap
+from ..primitives.core.buffers import checked_number, operands_together, wrap
 from ..primitives.core.errors import refuse_out, would_change
 from ..primitives.core.shape_dtype import REAL, finfo
 from .arguments import arrays_together, as_inexact
 from .creation import asarray
+from .dtypes import result_type
 
 __all__ = [
     "allclose", "array_equal", "array_equiv", "isclose", "iscomplex", "isneginf", "isposinf",
@@ -157,9 +158,14 @@ def nan_to_num(
     limits = finfo(x.dtype)
     largest = float(limits.max) if posinf is None else posinf
     smallest = float(limits.min) if neginf is None else neginf
-    out = ops.where(ops.isnan(x), nan, x)
-    out = ops.where(ops.equal(x, np.inf), largest, out)
-    return ops.where(ops.equal(x, -np.inf), smallest, out)
+    # Python's own take the dtype by themselves; complex ones do not fit.
+    numbers = [
+        n if type(n) in (bool, int, float) else ops.astype(checked_number(n, x.dtype), x.dtype)
+        for n in (nan, largest, smallest)
+    ]
+    out = ops.where(ops.isnan(x), numbers[0], x)
+    out = ops.where(ops.equal(x, np.inf), numbers[1], out)
+    return ops.where(ops.equal(x, -np.inf), numbers[2], out)
 
 
 def _is_infinity(name: str, x: ArrayLike, infinity: float, out: None) -> Array:
@@ -248,6 +254,9 @@ def select(
     out: Array
     out, *parts = operands_together("select", default, *condlist, *choicelist)
     condlist, choicelist = parts[: len(condlist)], parts[len(condlist) :]
+    # The default does not take the dtype of one choice.
+    dtype = result_type(*choicelist, default)
+    out = ops.astype(out, dtype)
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         out = ops.where(condition, choice, out)
     return out

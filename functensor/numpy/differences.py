@@ -10,9 +10,9 @@ from ..backends.annotations import Buffer, DTypeLike
 from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array, Tracer, is_unknown
-from ..primitives.core.buffers import beside, operands_together
+from ..primitives.core.buffers import beside, checked_number, operands_together
 from ..primitives.core.derivative_rules import shape_of
-from ..primitives.core.errors import misfit, refuse_out
+from ..primitives.core.errors import describe, misfit, refuse_out
 from ..primitives.core.shape_dtype import canonical_axis, result_type
 from .arguments import array_beside, arrays_together, as_inexact
 from .creation import asarray
@@ -95,7 +95,8 @@ def insert(
     >>> np.insert(np.array([1.0, 2.0]), [0, 2], [5.0, 6.0])
     Array([5., 1., 2., 6.], dtype=float64, device='cpu')
     """
-    arr, values = arrays_together((arr, values), "insert")
+    arr = asarray(arr)
+    arr, values = arrays_together((arr, checked_number(values, arr.dtype)), "insert")
     if axis is None:
         arr, axis = ops.reshape(arr, -1), 0
     axis = canonical_axis(axis, len(arr.shape))
@@ -152,6 +153,9 @@ def ediff1d(
         ary: an array.
         to_end, to_begin: what to join to the differences.
 
+    Raises:
+        TypeError: what is joined is of another kind of numbers.
+
     >>> import functensor.numpy as np
     >>> np.ediff1d(np.array([1.0, 4.0, 9.0]), to_begin=0.0)
     Array([0., 3., 5.], dtype=float64, device='cpu')
@@ -159,6 +163,12 @@ def ediff1d(
     ary, to_end, to_begin = operands_together("ediff1d", ary, to_end, to_begin)
     steps = diff(ops.reshape(asarray(ary), -1))
     ends = [array_beside(steps, e) for e in (to_begin, to_end) if e is not None]
+    for end in ends:
+        if not np.can_cast(end.dtype, steps.dtype, "same_kind"):
+            raise TypeError(
+                f"ediff1d: {describe(end)} at an end of {describe(steps)}: it has to be of a dtype "
+                "that can be cast to theirs as one of the same kind"
+            )
     ends = [ops.reshape(ops.astype(e, steps.dtype), -1) for e in ends]
     if not ends:
         return steps

@@ -16,7 +16,14 @@ from ..primitives.core.annotations import ArrayLike
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
 from ..primitives.core.at import result_is_dropped
-from ..primitives.core.errors import UnusedUpdateWarning, message, misfit, refuse_out, would_change
+from ..primitives.core.errors import (
+    UnusedUpdateWarning,
+    describe,
+    message,
+    misfit,
+    refuse_out,
+    would_change,
+)
 from ..primitives.core.shape_dtype import finfo, result_type
 from ..primitives.core.ufunc_methods import on_axes
 from .arguments import array_beside, arrays_together
@@ -122,8 +129,9 @@ def matvec(
     refuse_out("matvec", out)
     if axes is not None:
         return on_axes(matvec, np.matvec.signature, (x1, x2), axes)
+    matrix = _matrix("matvec", x1)
     column = ops.expand_dims(asarray(x2), -1)
-    return ops.index(ops.matmul(asarray(x1), column), (Ellipsis, 0))
+    return ops.index(ops.matmul(matrix, column), (Ellipsis, 0))
 
 
 @ops.add_function
@@ -154,8 +162,20 @@ def vecmat(
     refuse_out("vecmat", out)
     if axes is not None:
         return on_axes(vecmat, np.vecmat.signature, (x1, x2), axes)
+    matrix = _matrix("vecmat", x2)
     row = ops.expand_dims(ops.conj(asarray(x1)), -2)
-    return ops.index(ops.matmul(row, asarray(x2)), (Ellipsis, 0, slice(None)))
+    return ops.index(ops.matmul(row, matrix), (Ellipsis, 0, slice(None)))
+
+
+def _matrix(name: str, x: ArrayLike) -> Array:
+    """Returns matrices as an array."""
+    matrix = asarray(x)
+    if matrix.ndim < 2:
+        raise misfit(
+            f"{name}: {describe(matrix)} in the place of matrices",
+            "give an array of two or more axes, or np.vecdot for vectors",
+        )
+    return matrix
 
 
 # -- diagonals and triangles

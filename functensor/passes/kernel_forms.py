@@ -77,13 +77,14 @@ def _cast_before(sweep: Sweep, equation: Equation) -> Rewritten:
     (x,), dtype = equation.operands, equation.params.get("dtype")
     if dtype is None:
         return None
-    # Narrow integers are added up in 64 bits where nothing else is said.
-    narrow = dtype.kind in "iu" and dtype.itemsize < 8
+    # Where nothing else is said, narrow integers and truth values are added up in 64 bits, and
+    # means of all whole numbers are floats.
+    whole = dtype.kind in "biu" and (equation.primitive.name == "mean" or dtype.itemsize < 8)
     if type_of(x).dtype != dtype:
         x = sweep.add("astype", [x], {"dtype": dtype}, equation)
-    elif narrow:
+    elif whole:
         return None
-    params = {**equation.params, "dtype": dtype if narrow else None}
+    params = {**equation.params, "dtype": dtype if whole else None}
     return equation.by(equation.primitive, [x], params)
 
 
@@ -102,6 +103,8 @@ def _of_single_places(sweep: Sweep, equation: Equation) -> Rewritten:
     x: Operand = equation.operands[0]
     known, axes = type_of(x), params["axis"]
     if known.weak or known.dtype != out.dtype or not known.shape or not known.size:
+        return None
+    if known.dtype.kind == "b" and equation.primitive.name != "prod":
         return None
     if any(known.shape[a] != 1 for a in axes) or params["dtype"] not in (None, known.dtype):
         return None

@@ -230,6 +230,7 @@ class StagingTrace(Trace):
         known, copy = self.copies.get(id(x), (None, None))
         if known is not x or not array_equal(x, copy, equal_nan=x.dtype.kind in INEXACT):
             copy = x.copy()
+            copy.flags.writeable = False
             self.copies[id(x)] = x, copy
         return copy
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ from .. import tree
 from ..backends.annotations import Buffer
 from ..backends.optional_modules import extra
 from ..custom.root import to_vector
+from ..functions.closure import kept_as_it_is
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
 from ..primitives.core.array import Array
@@ -102,12 +104,15 @@ def constraints_of(unknown: Unknown, constraints: Any) -> list[tuple[str, Leaves
                 f"minimize: constraint {given!r:.60} is not a dict with a type and a function: "
                 'give {"type": "ineq", "fun": lambda x: ...}'
             )
-
-        def leaves_of(leaves: Values, given: dict[str, Any] = given) -> Values:
-            return tree.leaves(given["fun"](unknown.tree(leaves), *given.get("args", ())))
-
-        out.append((given["type"], leaves_of))
+        fun, args = kept_as_it_is((given["fun"], tuple(given.get("args", ()))), unknown.leaves)
+        out.append((given["type"], partial(_leaves_of, unknown, fun, args)))
     return out
+
+
+def _leaves_of(
+    unknown: Unknown, fun: Callable[..., Any], args: tuple[Any, ...], leaves: Values
+) -> Values:
+    return tree.leaves(fun(unknown.tree(leaves), *args))
 
 
 def scipy_constraint(unknown: Unknown, kind: str, leaves_of: LeavesFunction, method: str) -> Any:

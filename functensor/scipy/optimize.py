@@ -17,6 +17,7 @@ from ..backends.errors.public_functions import check_function
 from ..backends.optional_modules import extra
 from ..custom.root import from_vector, to_vector
 from ..faces.publish import publish
+from ..functions.closure import kept_as_it_is
 from ..numpy.arguments import as_inexact
 from ..primitives.core.annotations import Values
 from ..primitives.core.annotations import operations as ops
@@ -112,6 +113,11 @@ def minimize(
     if not any(known.size for known in unknown.types):
         raise ValueError("minimize: x0 has no elements: give it at least one number to look for")
 
+    # A program runs SciPy's solver later.
+    traced = unknown.leaves, arguments.arrays
+    jac, hess, hessp = kept_as_it_is((jac, hess, hessp), *traced)
+    callback = kept_as_it_is(callback, *traced, workspace=True)
+
     def objective(leaves: Values, values: Values) -> Array:
         value = fun(unknown.tree(leaves), *arguments.filled(values))
         return _scalar(fun, value[0] if jac is True else value)
@@ -133,7 +139,7 @@ def minimize(
         gradient = grad(f)(x)
         return gradient if limits is None else free_gradient(x, gradient, limits)
 
-    def solver(f: Callable[[Values], Any], x: Values) -> Any:
+    def solver(f: Callable[[Values], Any], x: Values, values: Values) -> Any:
         given: dict[str, Any] = {"method": method, "tol": tol, "options": options}
         if limits is not None:
             lower, upper = (unknown.vector(side) for side in limits)
@@ -142,7 +148,7 @@ def minimize(
             given["constraints"] = [scipy_constraint(unknown, *c, chosen) for c in constrained]
         if callback is not None:
             given["callback"] = _callback(unknown, callback)
-        given |= _derivatives(unknown, arguments, f, chosen, jac, hess, hessp)
+        given |= _derivatives(unknown, arguments.filled(values), f, chosen, jac, hess, hessp)
         solve = extra("scipy.optimize", "scipy").minimize
         return solve(given.pop("value"), unknown.vector(x), **given)
 
@@ -168,7 +174,7 @@ def _scalar(fun: Callable[..., Any], value: Any) -> Array:
 
 def _derivatives(
     unknown: Unknown,
-    arguments: Arguments,
+    args: tuple[Any, ...],
     f: Callable[[Values], Any],
     method: str,
     jac: bool | str | Callable[..., Any] | None,
@@ -189,7 +195,6 @@ def _derivatives(
         return float(value), unknown.gradient(gradient)
 
     def user(call: Callable[..., Any], v: Buffer, *rest: Any) -> Any:
-        args = arguments.filled(arguments.arrays)
         return call(unknown.tree(unknown.arrays(v)), *rest, *args)
 
     found: dict[str, Any] = {"value": value_and_gradient, "jac": True}
@@ -268,6 +273,7 @@ def root(
     2.0 0.083333
     """
     unknown, arguments = Unknown("root", x0), Arguments(args)
+    callback = kept_as_it_is(callback, unknown.leaves, arguments.arrays, workspace=True)
 
     def equations(leaves: Values, values: Values) -> Values:
         out = tree.leaves(fun(unknown.tree(leaves), *arguments.filled(values)))
@@ -285,7 +291,7 @@ def root(
         # The equations get the shapes of the unknowns, so that they are square when linearised.
         return from_vector(to_vector(out), unknown.types)
 
-    def solver(f: Callable[[Values], Values], x: Values) -> Any:
+    def solver(f: Callable[[Values], Values], x: Values, values: Values) -> Any:
         def value(v: Buffer) -> Buffer:
             out = unknown.vector(f(unknown.arrays(v)))
             if out.size != v.size and not (method == "lm" and out.size > v.size):

@@ -11,7 +11,7 @@ from .. import tree
 from ..backends.annotations import Buffer
 from ..custom.call import replaced
 from ..custom.root import ImplicitCall, dense_solve, from_vector, to_vector
-from ..functions.closure import close
+from ..functions.closure import close, kept_as_it_is
 from ..numpy.arguments import as_inexact
 from ..numpy.creation import asarray
 from ..primitives.core.annotations import Value, Values
@@ -119,6 +119,8 @@ class Arguments:
 
     def __init__(self, args: Any) -> None:
         self.leaves, self.treedef = tree.flatten(args if isinstance(args, tuple) else (args,))
+        # Functions among them may be called later.
+        self.leaves = [*kept_as_it_is(tuple(self.leaves), self.leaves)]
         self.places = [i for i, leaf in enumerate(self.leaves) if is_array_like(leaf)]
         self.arrays = [exposed(self.leaves[i]) for i in self.places]
 
@@ -133,13 +135,14 @@ def solved(
     arguments: Arguments,
     fun: Callable[..., Any],
     residual: Callable[[Callable[..., Any], Values], Values],
-    solver: Callable[[Callable[..., Any], Any], Any],
+    solver: Callable[[Callable[..., Any], Values, Values], Any],
 ) -> tuple[Values, OptimizeResult]:
     """Runs a solver of SciPy's on values, and makes its solution one that has derivatives.
 
     The function is ``fun(leaves, values)``, of the leaves of the unknown and of the arguments. Both
     ``residual``, which is zero at a solution, and ``solver`` get it as a function of the leaves of
-    the unknown, and these. The results are the leaves of the solution, and all else of the result.
+    the unknown, and these; ``solver`` gets the leaves of the arguments, too. The results are the
+    leaves of the solution, and all else of the result.
     """
     count = len(unknown.leaves)
     closed, constants = close(fun, unknown.leaves, arguments.arrays)
@@ -153,7 +156,7 @@ def solved(
     def evaluate(operands: Values) -> Values:
         if slot.trace is not None:
             return call.bind(operands)
-        result = solver(of_leaves(operands), operands[:count])
+        result = solver(of_leaves(operands), operands[:count], operands[count : count + number])
         runs.append(result)
         counts = [asarray(np.int64(result.get(key, -1))) for key in RESULT_COUNTS]
         return [*unknown.arrays(result.x), asarray(np.bool_(result.success)), *counts]

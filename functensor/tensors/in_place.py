@@ -202,7 +202,9 @@ class InPlace(TorchMemory):
             )
         if result.dtype != self.dtype:
             whole = result.dtype.kind in "iu" and self.dtype.kind in "iu"
-            if not (whole or np.can_cast(result.dtype, self.dtype, "same_kind")):
+            # NumPy would cast complex numbers to bfloat16.
+            lost = result.dtype.kind == "c" != self.dtype.kind
+            if lost or not (whole or np.can_cast(result.dtype, self.dtype, "same_kind")):
                 raise TypeError(
                     f"{what}: the result is {result.dtype}, which {self.name()} cannot hold; "
                     "x = x + y makes a new tensor"

@@ -16,7 +16,7 @@ from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call
 from ..primitives.core.trace import RAW, slot, without_ended_interceptors
 from ..traces.reverse import Node, ReverseTracer
-from ..transforms.grad import KeepingTrace
+from ..transforms.keeping_trace import KeepingTrace
 from ..transforms.tensor_entrance import entrance
 from .grad_mode import mode
 from .tape import TAPE, lost, note_call

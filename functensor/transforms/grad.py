@@ -33,12 +33,22 @@ from ..primitives.core.errors import (
 )
 from ..primitives.core.plain_arrays import plain_arrays
 from ..primitives.core.shape_dtype import REAL, shape_dtype
-from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, slot, under
+from ..primitives.core.trace import (
+    RAW,
+    Trace,
+    as_written,
+    base_trace,
+    run,
+    slot,
+    staging_level,
+    under,
+)
 from ..traces.forward import zeros_like
 from ..traces.reverse import ReverseTrace, ReverseTracer, backward, is_inexact
 from ..tree import containers as tree
 from .averaged_gradients import Buckets, averaged_over_processes, first_users, means_of_now
 from .given_cotangents import cotangent_of
+from .keeping_trace import KeepingTrace
 from .returned_pairs import check_holomorphic, outline_of_output, pair_of
 from .taken_gradients import taken_gradients
 from .tensor_entrance import entrance
@@ -231,7 +241,11 @@ def differentiated(
         check_inexact(selection, leaves, allow_int)
         if holomorphic:
             check_holomorphic(fun, leaves, name, "inputs")
+        staging: Any = staging_level()
         trace = ReverseTrace(base_trace(), name, fun)
+        if staging is not None:
+            # A program copies the arrays that it closes over, and the way back is a part of it.
+            trace = KeepingTrace(base_trace(), name, fun, staging.kept)
         tracers = _input_tracers(trace, leaves, selection.name)
         out = run(trace, selection.call, (as_written(fun), treedef.unflatten(tracers)))
         aux = None
@@ -296,23 +310,6 @@ def differentiated(
         return ((value, aux) if has_aux else value), found
 
     return update_wrapper(value_and_gradient, fun)
-
-
-class KeepingTrace(ReverseTrace):
-    """Reverse mode whose nodes are used later: they keep copies of what its owner may change."""
-
-    __slots__ = ()
-
-    direct = frozenset({float, int, bool, complex})
-
-    def __init__(self, parent: Trace, name: str, fun: Callable[..., Any] | None) -> None:
-        super().__init__(parent, name, fun)
-        lift = self.lift
-
-        def kept(x: Any) -> Any:
-            return lift(x) if isinstance(x, Array) else lift(owned(x))
-
-        self.lift = kept
 
 
 @overload

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...backends.annotations import Buffer
+from ...backends.annotations import Buffer, DType
 from ...backends.devices import device_of as buffer_device
 from ...backends.devices import on_device, placement, resolved
 from ...backends.memory_search import ManyArrays
@@ -35,6 +35,7 @@ __all__ = [
     "apart_from",
     "as_array",
     "beside",
+    "checked_number",
     "computing_on",
     "device_of",
     "different_devices",
@@ -91,6 +92,15 @@ def wrap(buffer: Any) -> Array:
     else:
         out._data = buffer
     return out
+
+
+def checked_number(x: Any, dtype: DType) -> Any:
+    """Returns one of Python's numbers in a dtype, where it has to fit; all else as it is.
+
+    Raises:
+        OverflowError, TypeError, ValueError: the dtype has no such number: NumPy's words.
+    """
+    return np.asarray(as_python_number(x), dtype) if type(x) in WEAK_TYPES else x
 
 
 def all_wrapped(buffers: Iterable[Any]) -> list[Any]:

@@ -49,7 +49,7 @@ from .shape_dtype import number_dtype, shape_dtype
 __all__ = [
     "RAW", "EvalTrace", "Recalled", "Trace", "as_written", "at_face", "base_trace", "below_hooks",
     "calls_hooks_below", "explained", "interceptors", "is_recalled", "is_staged", "new",
-    "note_replaced", "recalling", "run", "slot", "transformation_stack", "under",
+    "note_replaced", "recalling", "run", "slot", "staging_level", "transformation_stack", "under",
     "without_ended_interceptors", "words_for",
 ]  # fmt: skip
 
@@ -356,12 +356,15 @@ def interceptors() -> list[Any]:
 
 def is_staged() -> bool:
     """Says whether a program of all that is computed is being staged, at whatever level."""
+    return staging_level() is not None
+
+
+def staging_level() -> Trace | None:
+    """Returns the trace that stages a program of all that is computed, if there is one."""
     trace = slot.trace
-    while trace is not None and trace is not RAW:
-        if trace.staging and not trace.linear:
-            return True
+    while trace is not None and trace is not RAW and (trace.linear or not trace.staging):
         trace = trace.parent
-    return False
+    return None if trace is RAW else trace
 
 
 def calls_hooks_below() -> bool:

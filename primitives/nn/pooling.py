@@ -253,7 +253,7 @@ max_pool = of_parameters(
 
     Returns:
         An array of shape ``(batch, channels, *windows)`` of x's dtype. The derivative goes to the
-        first element, in C order, that is equal to the maximum.
+        first element, in C order, that is equal to the maximum, or to the first NaN.
 {_RAISES}{_EXAMPLE.format(name="max_pool", shown="[[[1., 3.]]]")}""",
 )
 
@@ -261,7 +261,7 @@ max_pool_argmax = Primitive(
     "max_pool_argmax",
     prepare=_prepare_argmax, infer=_infer_down, batch=_batch_pool, constant=True,
     reference="support.references.max_pool_argmax", samples=max_pool.samples,
-    doc=f"""Returns which element of every window is its maximum, the first of equal ones.
+    doc=f"""Returns which element of every window is its maximum, the first of equal ones or NaN.
 {_ARGUMENTS.format(padding="less than all")}
 
     Returns:

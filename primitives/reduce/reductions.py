@@ -14,7 +14,7 @@ from ...backends.restoring import errstate
 from ..core.annotations import ArrayLike, Prepared
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.buffers import device_of
+from ..core.buffers import checked_number, device_of
 from ..core.derivative_rules import shape_of
 from ..core.errors import misfit
 from ..core.families import infer_reduction, prepare_reduction, reduction, with_options
@@ -104,7 +104,10 @@ def selecting(name: str, neutral: Number | None, combine: str) -> Callable[..., 
                 raise ValueError(
                     f"{name}: with where= there may be no elements at all: give initial= as well"
                 )
-            rest = neutral if neutral is not None else ops.astype(initial, shape_dtype(x).dtype)
+            known = shape_dtype(x).dtype
+            rest: Any = neutral
+            if neutral is None:
+                rest = ops.astype(checked_number(initial, known), known)
             x = ops.where(where, x, rest)
             if shape_of(x) != shape:
                 raise misfit(
@@ -115,7 +118,7 @@ def selecting(name: str, neutral: Number | None, combine: str) -> Callable[..., 
         if initial is None:
             return primitive.bind((x,), params)
         reduced = infer_reduction(primitive, shape_dtype(x), **params)
-        initial = ops.astype(initial, reduced.dtype)
+        initial = ops.astype(checked_number(initial, reduced.dtype), reduced.dtype)
         if neutral is None and 0 in [shape[a] for a in params["axis"]]:
             return ops.broadcast_to(ops.to_device(initial, device_of(x)), reduced.shape)
         join: Primitive = ops[combine]

@@ -12,7 +12,7 @@ from ...backends.annotations import ArrayModule, Buffer
 from ..core.annotations import ArrayLike, Value
 from ..core.annotations import operations as ops
 from ..core.array import Array
-from ..core.buffers import beside
+from ..core.buffers import beside, own_array
 from ..core.derivative_rules import shape_of
 from ..core.errors import ImmutableArrayError, would_change
 from ..core.index_key import IndexKey
@@ -294,7 +294,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
                 alone = [(0, 0)] * len(shape)
                 alone[axis] = (widths[axis][0], 0) if side == 0 else (0, widths[axis][1])
                 x = pad_primitive.bind((x, value), {"pad_width": tuple(alone)})
-        return x
+        return own_array(x)  # type: ignore[no-any-return]
     if option == "reflect_type" and values not in ("even", "odd"):
         raise ValueError(f"pad: reflect_type is 'even' or 'odd', not {values!r}")
     computed = option not in ("", "reflect_type")
@@ -308,4 +308,4 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
             x = _odd(x, axis, mode, ends)
         else:
             x = ops.take(x, np.pad(np.arange(shape[axis]), ends, mode=mode), axis)
-    return x
+    return own_array(x)  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ import functensor as ft
 import functensor.numpy as np
 from functensor import nn, optim
 from functensor.backends import get as get_backend
+from functensor.jitting import gpu_tiers
 
 pytestmark = pytest.mark.gpu
 
@@ -172,3 +173,18 @@ def test_memory_that_runs_out_is_told_and_the_next_call_works():
     with pytest.raises(MemoryError, match=r"\d"):
         np.zeros(2 * free, "uint8", device="cuda")
     assert float(np.sum(np.ones(1000, device="cuda"))) == 1000.0
+
+
+def test_a_failed_compilation_is_warned_of(monkeypatch):
+    def broken(program, backend):
+        raise ZeroDivisionError("no kernels today")
+
+    monkeypatch.setattr(gpu_tiers, "gpu_program", broken)
+    jitted = ft.jit(lambda x: np.sum(np.sin(x) * x))
+    x = ft.to_device(numpy.ones(4), "cuda")
+    first = jitted(x)
+    found = jitted._last.compiled.tiers
+    assert found._job.wait(60)
+    assert "ZeroDivisionError: no kernels today" in str(found._job.error)
+    assert "no kernels today" in found.note
+    assert float(jitted(x)) == float(first)

@@ -180,3 +180,20 @@ def test_blocks_of_numpy_reduce_integers_too(monkeypatch):
     plan = get("numpy").plan(native_program(ft.make_program(f)(x)), (), native=True)
     assert plan.source.count("row_reduction(") == 5, plan.source
     assert_same(plan([x]), wanted)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize("dtype", ["?", "u1", "i4", "i8", "u8"])
+@pytest.mark.parametrize("name", ["sum", "mean", "prod"])
+def test_results_of_a_given_dtype_of_whole_numbers(name, dtype, length):
+    # Means of numbers that wrap around to more than 2**63 are no integers of NumPy's.
+    least = 0 if dtype == "u8" else -1
+    x = (np.arange(2 * length) % 4 + least).astype("i1").reshape(length, 2)
+    for operand in (x, x.astype(dtype), x.astype("f4") + 0.5):
+        wanted = getattr(np, name)(operand, axis=0, dtype=dtype)
+        jitted = ft.jit(lambda x: getattr(fnp, name)(x, axis=0, dtype=dtype))
+        jitted(operand)
+        jitted._last.compiled.tiers.finish()
+        for got in (getattr(fnp, name)(operand, axis=0, dtype=dtype), jitted(operand)):
+            assert got.dtype == wanted.dtype
+            np.testing.assert_array_equal(got, wanted)

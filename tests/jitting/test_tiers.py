@@ -149,8 +149,29 @@ def test_a_failed_compilation_leaves_the_plan_over_numpy(at_once, monkeypatch):
     jitted = ft.jit(loss)
     first = jitted(np.ones(4))
     assert last_tiers(jitted)._job.wait(60)
+    assert isinstance(last_tiers(jitted)._job.error, RuntimeWarning)
     assert_allclose(jitted(np.ones(4)), first)
     assert "compiling failed with ZeroDivisionError('no code today')" in jitted.explain()
+
+
+def test_failures_that_are_no_fault_of_the_machine_are_warned_of(at_once, monkeypatch):
+    def broken(program, donated):
+        raise failure
+
+    monkeypatch.setattr(tiers, "native_plan", broken)
+    for failure in (MemoryError("full"), OSError("no disk")):
+        jitted = ft.jit(loss)
+        jitted(np.ones(4))
+        assert last_tiers(jitted)._job.wait(60)
+        assert last_tiers(jitted)._job.error is None
+        assert f"compiling failed with {failure!r}" in jitted.explain()
+    failure = KeyError("slot")
+    jitted = ft.jit(loss)
+    jitted(np.ones(4))
+    assert last_tiers(jitted)._job.wait(60)
+    told = str(last_tiers(jitted)._job.error)
+    assert told.startswith("loss was not compiled, and runs slower: KeyError: 'slot' (line ")
+    assert "test_tiers.py)" in told
 
 
 def test_with_config_deterministic_a_function_keeps_its_tier(at_once):

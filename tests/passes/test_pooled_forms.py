@@ -89,6 +89,19 @@ def test_windows_with_what_is_no_number(value, wanted):
         assert np.asarray(found).ravel().tolist() == [0, 0, wanted, 0]
 
 
+@pytest.mark.parametrize("x", [[5, np.nan, 1, 2], [np.nan, 5, np.nan, 2], [1, 2, 3, np.nan]])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+def test_the_first_nan_of_a_window_wins(x, dtype):
+    x = np.array(x, dtype).reshape(1, 1, 2, 2)
+    place = np.flatnonzero(np.isnan(x))[0]
+    wanted = np.where(np.arange(4) == place, 3.0, 0.0)
+    for function, factor in ((lambda x: x, 1), (nn.relu, 0)):
+        gradient = ft.grad(lambda x, f=function: fnp.sum(3 * nn.max_pool(f(x), 2)))
+        runs = [lambda x, p=p: p.run([x])[0] for p in programs(gradient, x)]
+        for run in (gradient, ft.jit(gradient), *runs):
+            np.testing.assert_array_equal(np.ravel(run(x)), factor * wanted)
+
+
 @pytest.mark.parametrize(
     "function",
     [

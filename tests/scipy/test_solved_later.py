@@ -122,3 +122,41 @@ def test_functions_are_themselves_where_nothing_is_transformed():
     ft.grad(lambda x: kept.append(kept_as_it_is(f, x)) or f(x))(1.0)
     scale = 3.0
     assert (kept[0](1.0), f(1.0), kept[0].__name__) == (2.0, 3.0, "f")
+
+
+def test_what_minimize_calls_beside_the_objective_is_kept():
+    seen = []
+
+    def by_a_gradient(y):
+        for k in (1.0, 2.0):
+            y = minimize(
+                lambda x, y: fnp.sum((x - y) ** 2),
+                np.array([1.5]),
+                (y,),
+                method="BFGS",
+                jac=lambda x, y: seen.append(k) or 2 * (x - y),
+                callback=lambda x: seen.append(10 * k),
+            ).x[0]
+        return y
+
+    def within_constraints(y):
+        for k in (1.0, 2.0):
+            bound = {"type": "ineq", "fun": lambda x: x - 2 * k}
+            y = minimize(lambda x: fnp.sum((x - y) ** 2), np.array([1.5]), constraints=bound).x[0]
+        return y
+
+    def of_a_function(y):
+        for k in (1.0, 2.0):
+            y = minimize(
+                lambda x, f: fnp.sum((x - f(y)) ** 2), np.array([1.5]), (lambda z: k * z,)
+            ).x[0]
+        return y
+
+    by_a_gradient(1.3)
+    wanted, seen[:] = [*seen], []
+    assert_allclose(ft.jit(by_a_gradient)(1.3), 1.3, rtol=1e-6)
+    assert seen == wanted
+    assert {1.0, 2.0, 10.0, 20.0} == {*seen}
+    for function, value in ((within_constraints, 4.0), (of_a_function, 2.6)):
+        assert_allclose(ft.jit(function)(1.3), value, rtol=1e-6)
+    assert_allclose(ft.grad(of_a_function)(1.3), 2.0, rtol=1e-6)

@@ -83,13 +83,17 @@ def conv_kernel_grad(x, g, *, kernel, geometry):
 
 
 def best(x, windows):
-    """Returns the maximum of every window and the number of the first place that has it."""
+    """Returns the maximum of every window and the number of the first place that has it.
+
+    NaN is larger than all numbers.
+    """
     values = np.full((*x.shape[:2], *counts(x.shape[2:], *windows)), -np.inf, x.dtype)
     winners = np.zeros(values.shape, np.int8)
     for place, number, _, element in meetings(x.shape[2:], *windows):
         for row in product(*map(range, x.shape[:2])):
-            if x[(*row, *element)] > values[(*row, *place)]:
-                values[(*row, *place)] = x[(*row, *element)]
+            value, known = x[(*row, *element)], values[(*row, *place)]
+            if value > known or (value != value and known == known):
+                values[(*row, *place)] = value
                 winners[(*row, *place)] = number
     return values, winners
 

@@ -265,3 +265,20 @@ def test_repeated_views_lie_as_those_of_numpy(length, monkeypatch):
         assert own.is_contiguous() == other.flags.c_contiguous
     assert taken.mT[1:].stride() == tuple(s // 8 for s in wide.transpose(0, 2, 1)[1:].strides)
     assert max(numbered, default=0) <= 2048
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.flip(0, 1), torch.fliplr, torch.flipud, lambda x: torch.rot90(x, 2)],
+    ids=["flip", "fliplr", "flipud", "rot90"],
+)
+def test_flipped_elements_lie_in_order_and_show_what_is_written(function):
+    x = torch.arange(6.0, requires_grad=True).reshape(2, 3)
+    y = function(x)
+    assert (y.is_contiguous(), y.stride()) == (True, (3, 1))
+    row = y.contiguous().view(-1)
+    with torch.no_grad():
+        y.add_(1)
+    row[0] = 7.0
+    assert y.reshape(-1).tolist() == row.tolist()
+    assert y[0, 0] == 7.0

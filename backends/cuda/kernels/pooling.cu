@@ -231,7 +231,11 @@ template <typename T, int K, int V> __global__ void max_pool(
     }
 }
 
-// An element wins only if it is greater than the best before it: none is after a NaN.
+// An element wins if it is greater than the best before it, or NaN. None wins after a NaN.
+template <typename A> __device__ __forceinline__ bool wins(A value, A best) {
+    return !(value <= best) && best == best;
+}
+
 template <typename T, typename I, int K, int V> __global__ void max_pool_argmax(
     void *out_, const void *x_, pools p
 ) {
@@ -248,7 +252,7 @@ template <typename T, typename I, int K, int V> __global__ void max_pool_argmax(
         pack<A, V> best = filled<V>(lowest<A>::value());
         pack<int, V> winner = {};
         r.template each<K, V>(from, w, p.x, lowest<A>::value(), [&](int c, A value, int number) {
-            winner[c] = value > best[c] ? number : winner[c];
+            winner[c] = wins<A>(value, best[c]) ? number : winner[c];
             best[c] = larger()(best[c], value);
         });
         store(out + plane * p.out.plane, winner);
@@ -273,7 +277,7 @@ template <typename T, typename I, int K, int V> __global__ void max_pool_with_ar
         pack<A, V> best = filled<V>(lowest<A>::value());
         pack<int, V> winner = {};
         r.template each<K, V>(from, w, p.x, lowest<A>::value(), [&](int c, A value, int number) {
-            winner[c] = value > best[c] ? number : winner[c];
+            winner[c] = wins<A>(value, best[c]) ? number : winner[c];
             best[c] = larger()(best[c], value);
         });
         store(out + plane * p.out.plane, best);

@@ -16,8 +16,9 @@ from ..default_dtypes import TENSOR_DTYPES
 from ..tape import TAPE
 
 __all__ = [
-    "as_floats", "as_tensor_result", "binary", "copied", "first_places", "floating", "on_host",
-    "on_numbers", "scipy_special", "signs", "unary", "with_numpy_names", "with_words",
+    "as_floats", "as_tensor_result", "binary", "copied", "error_of", "first_places",
+    "floating", "in_memory_of_its_own", "on_host", "on_numbers", "scipy_special", "signs", "unary",
+    "with_numpy_names", "with_words",
 ]  # fmt: skip
 
 
@@ -29,6 +30,16 @@ def as_tensor_result(x: Any) -> Any:
 def copied(x: Any) -> Any:
     """Returns a copy, through which gradients flow back."""
     return ops.copy(x) if x.dtype.kind == "b" else ops.positive(x)
+
+
+def in_memory_of_its_own(x: Any) -> Any:
+    """Returns a result that lies in memory from its first element on, as PyTorch's flipped ones do.
+
+    So `contiguous` returns the tensor itself, which shows what is written to a view of that.
+    """
+    if getattr(x, "home", x) is None:
+        x._data = x._data.copy("K")
+    return x
 
 
 def first_places(x: Any) -> Any:
@@ -44,6 +55,13 @@ def on_host(x: Any) -> np.ndarray[Any, Any]:
 def as_floats(x: Any) -> Any:
     """Returns integers and booleans in the default dtype of floats, and others as they are."""
     return ops.astype(x, TENSOR_DTYPES["f"]) if x.dtype.kind in "iub" else x
+
+
+def error_of(x: Any, y: Any) -> Any:
+    """Returns a difference, of whole numbers as floats: bytes would wrap around below zero."""
+    if x.dtype.kind in "iub" and y.dtype.kind in "iub":
+        return as_floats(x) - as_floats(y)
+    return x - y
 
 
 def with_words(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from ...primitives.core.array import Array
 from ...primitives.core.errors import ShapeError, failure
 from ...primitives.core.registry import registry as ops
-from .naming import as_tensor_result, copied
+from .naming import as_tensor_result, copied, error_of
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cholesky",
@@ -207,7 +207,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "") -> Any:
         raise RuntimeError(f"cdist: rows of one length, not {x1.shape[-1]} and {x2.shape[-1]}")
     if p < 0:
         raise RuntimeError(f"cdist: p is at least 0, not {p}")
-    return norm(ops.expand_dims(x1, -2) - ops.expand_dims(x2, -3), p, -1)
+    return norm(error_of(ops.expand_dims(x1, -2), ops.expand_dims(x2, -3)), p, -1)
 
 
 def matrix_power(input: Array, n: int) -> Any:

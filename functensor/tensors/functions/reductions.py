@@ -11,7 +11,14 @@ from ...backends.annotations import DTypeLike
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .naming import as_floats, as_tensor_result, copied, first_places, with_words
+from .naming import (
+    as_floats,
+    as_tensor_result,
+    copied,
+    error_of,
+    first_places,
+    with_words,
+)
 
 __all__ = [
     "AMinMax",
@@ -308,7 +315,7 @@ def norm(
 
 def dist(input: Array, other: Any, p: float = 2) -> Any:
     """Returns the norm of order ``p`` of a difference."""
-    return norm(input - other, p)
+    return norm(error_of(input, other), p)
 
 
 def renorm(input: Array, p: float, dim: int, maxnorm: float) -> Any:

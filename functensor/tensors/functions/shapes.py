@@ -14,7 +14,7 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import beside
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import INEXACT, canonical_axis, result_type
-from .naming import as_tensor_result, copied, on_host
+from .naming import as_tensor_result, copied, in_memory_of_its_own, on_host
 
 __all__ = [
     "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
@@ -473,20 +473,20 @@ def roll(input: Array, shifts: int | Sequence[int], dims: int | Sequence[int] | 
 def flip(input: Any, *places: Any, dims: Sequence[int] | None = None) -> Any:
     """Returns the elements in reverse order along axes; a copy."""
     axes = tuple(as_one_list(places) if dims is None else dims)
-    return input.clone() if not axes else ops.flip(input, axes)
+    return input.clone() if not axes else in_memory_of_its_own(ops.flip(input, axes))
 
 
 def fliplr(input: Array) -> Any:
     """Returns the elements with their columns in reverse order."""
-    return ops.flip(input, 1)
+    return in_memory_of_its_own(ops.flip(input, 1))
 
 
 def flipud(input: Array) -> Any:
     """Returns the elements with their rows in reverse order."""
-    return ops.flip(input, 0)
+    return in_memory_of_its_own(ops.flip(input, 0))
 
 
 def rot90(input: Array, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Returns the elements turned by k right angles in the plane of two axes."""
     turned = ops.rot90(input, k, tuple(dims))
-    return copied(input) if turned is input else turned
+    return copied(input) if turned is input else in_memory_of_its_own(turned)

@@ -141,12 +141,15 @@ class WindowLoops:
         return rest[0]
 
     def _first_largest(self, body: list[Statement], values: Sequence[LoopValue]) -> Operand:
-        """Adds what finds the place of the first element that has the maximum."""
+        """Adds what finds the place of the first element that has the maximum, or is NaN."""
         best, *others = values
         won: Operand = self.winner.type(0)
         for number, x in enumerate(others, 1):
-            better = let_of(body, "greater", x, best)
-            won = let_of(body, "select", better, self.winner.type(number), won)
+            # A comparison with NaN is false, and nothing is after one.
+            alike = let_of(body, "equal", best, best)
+            better = let_of(body, "select", alike, self.winner.type(number), won)
+            worse = let_of(body, "less_equal", x, best)
+            won = let_of(body, "select", worse, won, better)
             best = let_of(body, "maximum", best, x)
         return won
 
@@ -163,7 +166,7 @@ class WindowLoops:
 
 def let_of(body: list[Statement], operation: str, *operands: Operand) -> LoopValue:
     """Adds an operation, and returns its value."""
-    if operation in ("greater", "equal"):
+    if operation in ("equal", "less_equal"):
         value = LoopValue(np.dtype(bool))
     else:
         value = LoopValue(operands[-1].dtype)

@@ -165,11 +165,18 @@ class WindowAxes(NamedTuple):
 
 
 def first_largest(elements: Sequence[Expr], dtype: DType) -> Expr:
-    """Returns the number of the first element that is larger than all before it, and none after."""
+    """Returns the number of the first element that is the largest one, or the first NaN."""
     best, *others = elements
-    winner = best.graph.constant(0, dtype)
+    graph = best.graph
+    winner = graph.constant(0, dtype)
     for number, x in enumerate(others, 1):
-        winner = select(x > best, best.graph.constant(number, dtype), winner)
+        here = graph.constant(number, dtype)
+        if best.dtype.kind not in "biu":
+            # A comparison with NaN is false, and nothing is after one.
+            better = select(best.equals(best), here, winner)
+            winner = select(x <= best, winner, better)
+        else:
+            winner = select(x > best, here, winner)
         best = maximum(best, x)
     return winner
 

@@ -16,7 +16,7 @@ from ....primitives.core.registry import registry as ops
 from ....tensors import Tensor
 from ....tensors.autocasting import casting, in_half
 from ....tensors.functions.looked_at import check_between
-from ....tensors.functions.naming import with_words
+from ....tensors.functions.naming import error_of, with_words
 from ....tensors.functions.reductions import norm
 from .dropout import dropout
 
@@ -214,7 +214,7 @@ def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
     """Returns the norms of differences, plus a little, along the last axis."""
-    return norm(x1 - x2 + eps, p, -1, keepdim)
+    return norm(error_of(x1, x2) + eps, p, -1, keepdim)
 
 
 def pixel_shuffle(input: Array, upscale_factor: int) -> Any:

@@ -17,6 +17,7 @@ from ....primitives.core.registry import registry as ops
 from ....tensors.autocasting import casting, in_float32
 from ....tensors.functions.indexing import gather
 from ....tensors.functions.looked_at import all_differ, check_between, check_not_negative
+from ....tensors.functions.naming import error_of
 from ....tensors.functions.pointwise import xlogy
 from .activations import logsigmoid
 
@@ -108,7 +109,7 @@ def mse_loss(input: Array, target: Array, reduction: str = "mean", weight: Any =
     1.0
     """
     check_alike("mse_loss", input, target)
-    squares = ops.square(input - target)
+    squares = ops.square(error_of(input, target))
     return summarised(squares if weight is None else squares * weight, reduction)
 
 
@@ -116,7 +117,7 @@ def mse_loss(input: Array, target: Array, reduction: str = "mean", weight: Any =
 def l1_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Any:
     """Returns absolute differences, by default their mean."""
     check_alike("l1_loss", input, target)
-    sizes = ops.abs(input - target)
+    sizes = ops.abs(error_of(input, target))
     return summarised(sizes if weight is None else sizes * weight, reduction)
 
 
@@ -126,7 +127,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: f
     if beta == 0:
         return l1_loss(input, target, reduction)
     check_alike("smooth_l1_loss", input, target)
-    size, small = sizes_of_errors(input - target, beta)
+    size, small = sizes_of_errors(error_of(input, target), beta)
     loss = ops.where(size < beta, small * small * (0.5 / beta), size - 0.5 * beta)
     return summarised(loss, reduction)
 
@@ -136,7 +137,7 @@ def huber_loss(
 ) -> Any:
     """Returns half of squared differences; above ``delta`` in proportion to them."""
     check_alike("huber_loss", input, target)
-    size, small = sizes_of_errors(input - target, delta)
+    size, small = sizes_of_errors(error_of(input, target), delta)
     loss = ops.where(size < delta, 0.5 * small * small, delta * (size - 0.5 * delta))
     return summarised(loss if weight is None else loss * weight, reduction)
 

@@ -5,14 +5,17 @@ A block has whole rows of it, those of some queries against all keys: softmax ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..arrays.nn_formulas import stacked_shape
+from ..blas_threads import held
 from ..restoring import errstate
+from .blocks import row_blocks
+from .parallel import side_by_side
 from .reductions import sum
 
 if TYPE_CHECKING:
@@ -68,6 +71,8 @@ def attention_grad(
     width, outputs = q.shape[-1], v.shape[-1]
 
     def fill(many: slice) -> None:
+        for totals in (by_k, by_v):
+            totals[many] = 0
         for rows, powers, shares in blocks_of_powers(many, q, k, mask, causal, scale):
             seen = slice(powers.shape[-1])
             # Weights are powers times shares, which are multiplied with what has fewer elements.
@@ -91,10 +96,18 @@ def attention_grad(
 
 def each_image(work: Callable[[slice], None], q: Buffer, k: Buffer) -> None:
     """Calls a function with slices of matrices whose scores make a block."""
-    images, scores = prod(q.shape[:-2]), q.shape[-2] * k.shape[-2]
-    many = max(1, BLOCK_SCORES // max(1, scores))
-    for i in range(0, images, many):
-        work(slice(i, min(i + many, images)))
+
+    def some(parts: Iterable[slice]) -> None:
+        for many in parts:
+            work(many)
+
+    scores = q.shape[-2] * k.shape[-2]
+    parts = list(row_blocks(prod(q.shape[:-2]), scores, BLOCK_SCORES))
+    if held():
+        side_by_side(some, parts)
+    else:
+        # BLAS may have threads of its own.
+        some(parts)
 
 
 def blocks_of_powers(

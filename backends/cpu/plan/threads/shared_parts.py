@@ -1,0 +1,65 @@
+"""Parts of NumPy's work that threads take one after the other.
+
+The parts are the same whoever computes them, and so are the bits of results. Nobody has measured
+the work on one thread. What sharing has saved or cost is estimated by the time that the calling
+thread takes for its own parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from threading import get_ident
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ....restoring import errstate
+from .balance import balance
+from .pool import has_callers, share, threads
+
+__all__ = ["done_by_threads"]
+
+
+def done_by_threads(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) -> bool:
+    """Calls a function in several threads, with those parts that each of them takes.
+
+    Args:
+        work: a function of an iterator of parts. It writes the same however often it is called.
+        parts: the parts, in any order.
+
+    Returns:
+        False if the caller is to do the work: where one thread is as quick, or where NumPy has
+        something to say of overflow or invalid values, which only the caller's thread may tell.
+    """
+    number = min(threads.number, len(parts))
+    begun = perf_counter()
+    if number < 2 or begun < balance.rests_until or has_callers():
+        return False
+    treatment = np.geterr()
+    told = {kind: "raise" for kind, choice in treatment.items() if choice != "ignore"}
+    waiting, caller = iter(parts), get_ident()
+    taken, ended = 0, begun
+
+    def own_parts() -> Iterator[Any]:
+        nonlocal taken, ended
+        for part in waiting:
+            taken += 1
+            yield part
+        ended = perf_counter()
+
+    def some() -> None:
+        with errstate(**{**treatment, **told}) if told else nullcontext():
+            work(own_parts() if get_ident() == caller else waiting)
+
+    try:
+        share(some, number)
+    except FloatingPointError:
+        if not told:
+            raise
+        return False
+    if taken:
+        end = perf_counter()
+        balance.add((ended - begun) * len(parts) / taken - (end - begun), end)
+    return True

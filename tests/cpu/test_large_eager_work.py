@@ -158,7 +158,11 @@ def test_kernels_have_the_same_bits_on_one_thread_and_on_two(name, shares, monke
     assert not shares
 
 
-@pytest.mark.skipif(controlled() is None, reason="BLAS is none that can be kept to a thread")
+needs_control = pytest.mark.skipif(
+    controlled() is None, reason="BLAS is none that can be kept to a thread"
+)
+
+@needs_control
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_has_the_same_bits_on_one_thread_and_on_two(dtype, causal, shares, monkeypatch):

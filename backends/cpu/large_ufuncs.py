@@ -73,7 +73,9 @@ def in_parts(ufunc: Any, x: Buffer, *others: Any, turned: bool = False) -> Any:
             ufunc(*[y if np.ndim(y) == 0 else y[part] for y in given], out=out[part])
 
     parts = list(row_blocks(rows, out.size // rows, ELEMENTS_OF_A_PART))
-    return result if is_done_side_by_side(some, parts) else ufunc(*operands)
+    if not is_done_side_by_side(some, parts):
+        ufunc(*operands, out=result)
+    return result
 
 
 def fits(y: Any, x: Buffer) -> bool:

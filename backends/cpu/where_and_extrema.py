@@ -124,7 +124,7 @@ def relu(x: Any) -> Any:
         for block in blocks:
             values[block].clip(0, np.inf, out=limited[block])
 
-    side_by_side(some, list(row_blocks(values.size, 1)))
+    side_by_side(some, list(row_blocks(values.size, 1, 2 * BLOCK_ELEMENTS)))
     return out
 
 

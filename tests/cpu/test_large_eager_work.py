@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import support.registry_cases as cases
 
 import functensor.numpy as fnp
 from functensor import nn
@@ -20,6 +21,7 @@ from functensor.backends.cpu import (
 )
 from functensor.backends.cpu.plan.threads import pool, shared_parts
 from functensor.backends.cpu.plan.threads.balance import Balance
+from functensor.primitives.core.registry import registry
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +36,8 @@ def shares(monkeypatch):
     monkeypatch.setattr(pool.threads, "number", 2)
     monkeypatch.setattr(shared_parts, "share", noted)
     monkeypatch.setattr(shared_parts, "balance", Balance())
+    # Small parts cost more than they save.
+    monkeypatch.setattr(shared_parts.balance, "add", lambda saved, now: None)
     monkeypatch.setattr(large_ufuncs, "FEWEST_SHARED_ELEMENTS", 100)
     monkeypatch.setattr(large_ufuncs, "ELEMENTS_OF_A_PART", 32)
     monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", 32)
@@ -101,6 +105,16 @@ def test_a_function_of_one_operand_has_numpys_bits_and_layout(layout, name, shar
     if ufunc.nin == 1:
         assert_same(large_ufuncs.shared_when_large(ufunc)(x), ufunc(x))
         assert shares
+
+
+@pytest.mark.parametrize("name", sorted(large_ufuncs.LARGE_UFUNCS))
+def test_checks_of_primitives_hold_in_parts(name, shares, monkeypatch):
+    monkeypatch.setattr(large_ufuncs, "FEWEST_SHARED_ELEMENTS", 2)
+    monkeypatch.setattr(large_ufuncs, "ELEMENTS_OF_A_PART", 1)
+    monkeypatch.setattr(parallel, "FEWEST_PARTS_OUTSIDE_OF_PLANS", 2)
+    for check in ("forward", "types", "derivatives", "batching", "batched_derivatives"):
+        cases.run_check(cases.SAMPLE_CHECKS[check], registry[name])
+    assert shares
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Parts of NumPy's work that threads take one after the other.
 
 The parts are the same whoever computes them, and so are the bits of results. Nobody has measured
-the work on one thread. What sharing has saved or cost is estimated by the time that the calling
-thread takes for its own parts.
+the work on one thread. What sharing has saved or cost is estimated by the processor's time that the
+calling thread takes for its own parts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from threading import get_ident
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -40,14 +40,14 @@ def done_by_threads(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) 
     treatment = np.geterr()
     told = {kind: "raise" for kind, choice in treatment.items() if choice != "ignore"}
     waiting, caller = iter(parts), get_ident()
-    taken, ended = 0, begun
+    taken, worked = 0, -thread_time()
 
     def own_parts() -> Iterator[Any]:
-        nonlocal taken, ended
+        nonlocal taken, worked
         for part in waiting:
             taken += 1
             yield part
-        ended = perf_counter()
+        worked += thread_time()
 
     def some() -> None:
         with errstate(**{**treatment, **told}) if told else nullcontext():
@@ -61,5 +61,5 @@ def done_by_threads(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) 
         return False
     if taken:
         end = perf_counter()
-        balance.add((ended - begun) * len(parts) / taken - (end - begun), end)
+        balance.add(worked * len(parts) / taken - (end - begun), end)
     return True

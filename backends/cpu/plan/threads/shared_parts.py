@@ -8,7 +8,6 @@ calling thread takes for its own parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from threading import get_ident
 from time import perf_counter, thread_time
 from typing import Any
@@ -50,8 +49,12 @@ def done_by_threads(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) 
         worked += thread_time()
 
     def some() -> None:
-        with errstate(**{**treatment, **told}) if told else nullcontext():
-            work(own_parts() if get_ident() == caller else waiting)
+        parts = own_parts() if get_ident() == caller else waiting
+        if not told:
+            work(parts)
+            return
+        with errstate(**{**treatment, **told}):
+            work(parts)
 
     try:
         share(some, number)

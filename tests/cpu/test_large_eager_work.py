@@ -3,6 +3,7 @@
 import os
 import threading
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from functensor.backends.cpu import (
     blocks,
     large_ufuncs,
     parallel,
+    pooling,
     where_and_extrema,
 )
 from functensor.backends.cpu.plan.threads import pool, shared_parts
@@ -194,6 +196,20 @@ def test_attention_has_the_same_bits_on_one_thread_and_on_two(dtype, causal, sha
     for x, y in zip(results(), shared, strict=True):
         assert_same(x, y)
     assert len(shares) == 2
+
+
+def test_work_that_overflows_in_a_part_is_done_again_from_the_beginning(shares):
+    windows = SimpleNamespace(window=(2,), stride=(1,), padding=((0, 0),))
+    winner = np.tile(np.array([1, 0], "int8"), (40, 1, 8))
+    g = np.ones(winner.shape, "float32")
+    g[30, 0, :2] = np.finfo("float32").max
+    wanted = np.zeros((40, 1, 17), "float32")
+    wanted[:, 0, 1::2] = 2
+    wanted[30, 0, 1] = np.inf
+    with pytest.warns(RuntimeWarning, match="overflow encountered in add"):
+        out = pooling.pool_scatter(g, winner, spatial=(17,), windows=windows)
+    np.testing.assert_array_equal(out, wanted)
+    assert shares
 
 
 def test_an_error_in_a_part_reaches_the_caller(shares):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .blocks import row_blocks
-from .parallel import is_done_side_by_side
+from .parallel import is_done_side_by_side, is_sharing_possible
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -54,7 +54,8 @@ def shared_when_large(ufunc: Any) -> Callable[..., Any]:
 def in_parts(ufunc: Any, x: Buffer, *others: Any, turned: bool = False) -> Any:
     """Returns what a ufunc makes of a large array and maybe another operand, first if turned."""
     operands = (*others, x) if turned else (x, *others)
-    if not (x.dtype.char in "fd" and x.dtype.isnative and all(fits(y, x) for y in others)):
+    shared = x.dtype.char in "fd" and x.dtype.isnative and is_sharing_possible()
+    if not (shared and all(fits(y, x) for y in others)):
         return ufunc(*operands)
     order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
     if not x.transpose(order).flags.c_contiguous:

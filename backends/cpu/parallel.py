@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ..annotations import Buffer
 
 __all__ = [
-    "ThreadMemory", "each", "is_done_side_by_side", "is_parallel", "kept_calm", "side_by_side",
+    "ThreadMemory", "each", "is_done_side_by_side", "is_parallel", "is_sharing_possible",
+    "kept_calm", "side_by_side",
 ]  # fmt: skip
 
 # The pool is loaded with the first plan.
@@ -70,6 +71,11 @@ def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
             work(part)
 
     pool.share(some, min(pool.threads.number, len(listed)))
+
+
+def is_sharing_possible() -> bool:
+    """Says whether threads may share large work outside of plans now."""
+    return not held() and bool(import_module(SHARED_PARTS).are_threads_free())
 
 
 def is_done_side_by_side(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) -> bool:

@@ -18,7 +18,12 @@ from ....restoring import errstate
 from .balance import balance
 from .pool import has_callers, share, threads
 
-__all__ = ["done_by_threads"]
+__all__ = ["are_threads_free", "done_by_threads"]
+
+
+def are_threads_free() -> bool:
+    """Says whether threads may share work now."""
+    return threads.number > 1 and perf_counter() >= balance.rests_until and not has_callers()
 
 
 def done_by_threads(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) -> bool:
@@ -33,9 +38,9 @@ def done_by_threads(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) 
         something to say of overflow or invalid values, which only the caller's thread may tell.
     """
     number = min(threads.number, len(parts))
-    begun = perf_counter()
-    if number < 2 or begun < balance.rests_until or has_callers():
+    if number < 2 or not are_threads_free():
         return False
+    begun = perf_counter()
     treatment = np.geterr()
     told = {kind: "raise" for kind, choice in treatment.items() if choice != "ignore"}
     waiting, caller = iter(parts), get_ident()

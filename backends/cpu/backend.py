@@ -30,6 +30,7 @@ from . import (
 )
 from .eager_code import by_machine_code
 from .eager_ways import EAGER_WAYS
+from .large_ufuncs import LARGE_UFUNCS, shared_when_large
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -112,7 +113,9 @@ class NumpyBackend(protocol.Backend):
         }
 
     def outside_of_plans(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns a function that has machine code compute large operands."""
+        """Returns a function that has machine code, or several threads, compute large operands."""
+        if name in LARGE_UFUNCS:
+            return shared_when_large(function)
         return by_machine_code(name, function) if name in EAGER_WAYS else function
 
     def to_host(self, buffer: Buffer) -> Buffer:

@@ -5,12 +5,13 @@ A block is small enough to stay in the cache, so that its passes cost no traffic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..restoring import quiet
+from .parallel import side_by_side
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -21,9 +22,9 @@ __all__ = ["blockwise", "flat_in_memory", "inexact", "row_blocks", "shaped_like"
 BLOCK_ELEMENTS = 65536
 
 
-def row_blocks(count: int, width: int) -> Iterator[slice]:
-    """Returns slices of a number of rows, each of about a block of elements."""
-    step = max(BLOCK_ELEMENTS // max(width, 1), 1)
+def row_blocks(count: int, width: int, elements: int = 0) -> Iterator[slice]:
+    """Returns slices of a number of rows, each of about so many elements, or of a block's."""
+    step = max((elements or BLOCK_ELEMENTS) // max(width, 1), 1)
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
@@ -85,11 +86,14 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
         return out if out.ndim else out[()]
 
     def pieces(source: Buffer, target: Buffer, params: dict[str, Any]) -> None:
-        spares = [np.empty(BLOCK_ELEMENTS, target.dtype) for _ in range(spare)]
-        for start in range(0, target.size, BLOCK_ELEMENTS):
-            out = target[start : start + BLOCK_ELEMENTS]
-            kept = spares if out.size == BLOCK_ELEMENTS else [s[: out.size] for s in spares]
-            kernel(source[start : start + BLOCK_ELEMENTS], out, *kept, **params)
+        def some(blocks: Iterable[slice]) -> None:
+            spares = [np.empty(BLOCK_ELEMENTS, target.dtype) for _ in range(spare)]
+            for block in blocks:
+                out = target[block]
+                kept = spares if out.size == BLOCK_ELEMENTS else [s[: out.size] for s in spares]
+                kernel(source[block], out, *kept, **params)
+
+        side_by_side(some, list(row_blocks(target.size, 1)))
 
     run.__doc__ = kernel.__doc__
     run.__dict__["__wrapped__"] = kernel  # which the legends of plans name

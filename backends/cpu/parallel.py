@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,16 @@ from ..blas_threads import alone, controlled, held
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["ThreadMemory", "each", "is_parallel", "kept_calm", "side_by_side"]
+__all__ = [
+    "ThreadMemory", "each", "is_done_side_by_side", "is_parallel", "is_sharing_possible",
+    "kept_calm", "side_by_side",
+]  # fmt: skip
 
 # The pool is loaded with the first plan.
 POOL = f"{__package__}.plan.threads.pool"
+SHARED_PARTS = f"{__package__}.plan.threads.shared_parts"
+# So many blocks take long enough to wake a thread.
+FEWEST_PARTS_OUTSIDE_OF_PLANS = 4
 CACHE_LINE_BYTES = 64
 
 
@@ -67,22 +73,32 @@ def each(work: Callable[[Any], Any], parts: Iterable[Any]) -> None:
     pool.share(some, min(pool.threads.number, len(listed)))
 
 
-def side_by_side(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) -> None:
-    """Calls a function with parts of some work, or with those that each of several threads takes.
+def is_sharing_possible() -> bool:
+    """Says whether threads may share large work outside of plans now."""
+    return not held() and bool(import_module(SHARED_PARTS).are_threads_free())
 
-    Outside of plans one thread does them all: waking another takes as long as a millisecond of
-    work on arrays.
+
+def is_done_side_by_side(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) -> bool:
+    """Has several threads call a function, with those parts of some work that each of them takes.
 
     Args:
-        work: a function of an iterator, from which all threads take parts.
-        parts: the parts, in any order.
+        work: a function of an iterator, from which all threads take parts. It writes the same
+            however often it is called.
+        parts: the parts, in any order. Each of them has the same bits whoever computes it.
+
+    Returns:
+        False where the caller is to do all the work.
     """
-    waiting = iter(parts)
-    if len(parts) < 2 or not is_parallel():
-        work(waiting)
-        return
-    pool = sys.modules[POOL]
-    pool.share(partial(work, waiting), min(pool.threads.number, len(parts)))
+    number = len(parts)
+    if number < 2 or not (is_parallel() if held() else number >= FEWEST_PARTS_OUTSIDE_OF_PLANS):
+        return False
+    return bool(import_module(SHARED_PARTS).done_by_threads(work, parts))
+
+
+def side_by_side(work: Callable[[Iterable[Any]], Any], parts: Sequence[Any]) -> None:
+    """Does some work as `is_done_side_by_side`, or else in this thread."""
+    if not is_done_side_by_side(work, parts):
+        work(iter(parts))
 
 
 def kept_calm(kernel: Callable[..., Any]) -> Callable[..., Any]:

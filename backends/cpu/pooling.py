@@ -88,12 +88,13 @@ def pool_scatter(g: Buffer, winner: Buffer, *, spatial: Shape, windows: WindowsL
     tiled = not overlap and all(
         n == k * count for n, k, count in zip(full, windows.window, g.shape[2:])
     )
-    make = np.empty_like if tiled else np.zeros_like
-    out = make(g, shape=(*g.shape[:2], *full))
+    out = np.empty_like(g, shape=(*g.shape[:2], *full))
 
     def fill(blocks: Iterable[slice]) -> None:
         for many in blocks:
             values, won, into = g[many], winner[many], out[many]
+            if not tiled:
+                into[...] = 0
             part = np.empty_like(values) if overlap else None
             for number, place in enumerate(every_place(windows, out.shape)):
                 if overlap:

@@ -112,7 +112,20 @@ def minimum(x: Any, y: Any) -> Any:
 
 def relu(x: Any) -> Any:
     """Returns ``max(x, 0)``."""
-    return x.clip(0, np.inf) if _is_limited_by_clip(x, 0) else np.maximum(x, 0)
+    if not _is_limited_by_clip(x, 0):
+        return np.maximum(x, 0)
+    out = np.empty_like(x) if x.size > BLOCK_ELEMENTS else None
+    flat = None if out is None else flat_in_memory(x, out)
+    if flat is None:
+        return x.clip(0, np.inf)
+    values, limited = flat
+
+    def some(blocks: Iterable[slice]) -> None:
+        for block in blocks:
+            values[block].clip(0, np.inf, out=limited[block])
+
+    side_by_side(some, list(row_blocks(values.size, 1, 2 * BLOCK_ELEMENTS)))
+    return out
 
 
 def relu_grad(x: Any, y: Any) -> Any:

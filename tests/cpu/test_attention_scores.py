@@ -66,3 +66,30 @@ def test_small_blocks_compute_the_same(causal, masked, monkeypatch):
     monkeypatch.setattr(kernels, "BLOCK_SCORES", 72)
     for a, b in zip(both(), wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_keys_that_nobody_may_see_change_no_bit(images, bad):
+    q, k, v = (normal(images, 6, 4, seed=i) for i in range(3))
+    wanted = nn.attention(q, k, v, causal=True)
+    k[:, 5] = bad
+    with np.errstate(all="raise"):
+        out = nn.attention(q[:, :5], k[:, :5], v[:, :5], causal=True)
+    np.testing.assert_array_equal(out, wanted[:, :5])
+    # The last query sees that key. The others keep their bits but for another shift of scores.
+    with np.errstate(invalid="ignore"):
+        out = nn.attention(q, k, v, causal=True)
+    assert np.isnan(out[:, 5]).all()
+    np.testing.assert_allclose(out[:, :5], wanted[:, :5], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 6, 4), (6, 4)])
+def test_a_mask_for_each_head_counts_for_its_own_block(shape, monkeypatch):
+    q, k, v = (normal(*shape, seed=i) for i in range(3))
+    mask = normal(*shape[:-1], 6, seed=3) > -0.5
+    mask[..., 0] = True
+    wanted = nn.softmax(np.where(mask, q @ k.swapaxes(-1, -2) / 2, -np.inf), axis=-1) @ v
+    for scores in (1, 40, 1 << 17):
+        monkeypatch.setattr(kernels, "BLOCK_SCORES", scores)
+        np.testing.assert_allclose(nn.attention(q, k, v, mask), wanted, rtol=2e-6, atol=2e-7)

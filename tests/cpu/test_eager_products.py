@@ -8,6 +8,7 @@ import pytest
 import functensor.numpy as fnp
 from functensor.backends import blas_calls, blas_threads
 from functensor.backends.cpu.plan.threads import eager_products, pool
+from functensor.backends.cpu.plan.threads.balance import MOST_LOST, Balance
 from functensor.backends.native import desk, machine, product_parts, team
 
 pytestmark = pytest.mark.skipif(
@@ -23,7 +24,7 @@ def two_threads(monkeypatch):
     control._set(2)
     monkeypatch.setattr(pool.threads, "number", 2)
     monkeypatch.setattr(eager_products, "layouts", {})
-    monkeypatch.setattr(eager_products, "balance", eager_products.Balance())
+    monkeypatch.setattr(eager_products, "balance", Balance())
     yield
     control._set(before)
 
@@ -229,7 +230,7 @@ def test_helpers_find_no_product_that_is_measured_on_one_thread(monkeypatch):
 
 
 def test_sharing_rests_longer_each_time_it_has_cost_time():
-    balance, most = eager_products.Balance(), eager_products.MOST_LOST
+    balance, most = Balance(), MOST_LOST
     now, rests = 100.0, []
     for _ in range(9):
         balance.add(-0.6 * most, now)

@@ -16,6 +16,7 @@ from functensor import nn
 from functensor.backends import blas_calls, blas_threads
 from functensor.backends.cpu import parallel
 from functensor.backends.cpu.plan.threads import eager_products, pool
+from functensor.backends.cpu.plan.threads.balance import Balance
 from functensor.primitives.contract import matmul
 from functensor.primitives.core.registry import registry
 
@@ -45,7 +46,7 @@ def holds(monkeypatch):
     monkeypatch.setattr(control, "hold", noted)
     monkeypatch.setattr(pool.threads, "number", 2)
     monkeypatch.setattr(eager_products, "layouts", {})
-    monkeypatch.setattr(eager_products, "balance", eager_products.Balance())
+    monkeypatch.setattr(eager_products, "balance", Balance())
     for module, names in NO_LIMITS.items():
         for name in names:
             assert hasattr(module, name)

@@ -18,6 +18,7 @@ import numpy as np
 
 from ....native.background import later
 from ....native.desk import awake
+from .balance import balance
 from .matmul import cut_up, multiply_each, threaded_matmul
 from .pool import call_helpers, threads
 from .sharing import MeasuredSharing
@@ -32,9 +33,6 @@ __all__ = ["product_in_parts"]
 MOST_LAYOUTS = 512
 # So many products of a layout are measured on one thread, before threads share others.
 CALLS_ALONE = 3
-# Where shared products have cost so many seconds, they are computed on one thread for a while. It
-# doubles each time, until shared products have saved as much in a row.
-MOST_LOST, FIRST_REST, LONGEST_REST = 0.002, 0.1, 6.4
 # BLAS's number for operands as they are given; transposed ones have the next one.
 AS_GIVEN = 111
 # Products of fewer rows, columns, or terms are not computed as those of matrices.
@@ -43,34 +41,6 @@ FEWEST_OF_A_MATRIX = 2
 LARGEST_SIZE = (1 << 31) - 1
 # Stacks of more matrices are cut into as many parts as there are threads.
 MOST_MATRICES = 4096
-
-
-class Balance:
-    """Adds up what sharing saves, and what it costs where other processes want the cores.
-
-    Few products wait, each for some milliseconds. So what they cost is added up.
-
-    Attributes:
-        rests_until: the time until which nothing is shared.
-    """
-
-    def __init__(self) -> None:
-        self.rests_until = 0.0
-        self._saved = 0.0
-        self._rest = FIRST_REST
-
-    def add(self, saved: float, now: float) -> None:
-        """Notes how many seconds a shared product has saved, a negative number if it cost some."""
-        self._saved = min(self._saved + saved, MOST_LOST)
-        if self._saved == MOST_LOST:
-            self._rest = FIRST_REST
-        elif self._saved < -MOST_LOST:
-            self.rests_until = now + self._rest
-            self._rest = min(2 * self._rest, LONGEST_REST)
-            self._saved = 0.0
-
-
-balance = Balance()
 
 
 class ProductLayout:

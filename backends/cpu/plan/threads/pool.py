@@ -20,7 +20,7 @@ import numpy as np
 from ....blas_threads import controlled
 from ....native.desk import CALLED_AWAY, awake, desk, has_pieces
 
-__all__ = ["call_helpers", "run_side_by_side", "share", "threads"]
+__all__ = ["call_helpers", "has_callers", "run_side_by_side", "share", "threads"]
 
 # The environment variables that set the number of threads; the first one that is set counts.
 THREAD_VARIABLES = (
@@ -206,6 +206,11 @@ def share(work: Callable[[], Any], number: int) -> None:
         call_helpers(pool.last_served, number - 1)
     if raised is not None:
         raise raised
+
+
+def has_callers() -> bool:
+    """Says whether threads share some work now."""
+    return bool(pool.callers)
 
 
 def call_helpers(work: Callable[[], Any], number: int) -> None:

@@ -1,7 +1,13 @@
 """`check_finite` runs the machine code of other calls, where the processor tells of all of it."""
 
+import gc
+import signal
+from contextlib import suppress
+from itertools import count
+
 import numpy
 import pytest
+from support.interrupts import ran_with_error
 from support.kept_plans import bits, compiled, counted, plan_of
 from support.native import missing
 
@@ -179,6 +185,48 @@ def test_what_the_processor_may_not_tell_is_reported_by_a_plan(name, reports):
         reports.clear()
         jitted(X, Y)
     assert len(reports) == 1
+
+
+@pytest.mark.parametrize("f", [np.where, lambda p, x, y: np.where(p, x, y) + 1])
+def test_a_number_that_the_dtype_lacks(f):
+    jitted = checked_code(lambda x, y: f(x > 0, y, -1e39), X, Y)
+    with ft.hooks.check_finite():
+        jitted(X, Y), jitted(X, Y)
+        assert "where made infinity" in message(jitted, *bad(0, -1.0, slice(1)))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no signal to send")
+def test_no_error_of_a_signals_handler_is_lost():
+    jitted, ended = checked_code(lambda x: np.exp(x) + x, X[:4, :60]), []
+    with ft.hooks.check_finite():
+        jitted(X[:4, :60])
+        for place in count():
+            # Where arguments are compared, an error becomes another.
+            with suppress(TypeError):
+                raised, whole = ran_with_error(lambda: jitted(X[:4, :60]), place, TimeoutError)
+                if not raised:
+                    break
+                ended += [place] * whole
+    assert place > 100
+    assert not ended
+
+
+def test_nothing_is_left_of_an_error():
+    jitted = checked_code(lambda x, labels: nn.softmax_cross_entropy(x + x, labels), X, LABELS)
+    with ft.hooks.check_finite():
+        jitted(X, LABELS)
+        calls = [(X, LABELS + 1000), (bad(0, LARGE, 0)[0], LABELS + 1000)]
+        for call, error in zip(calls, [IndexError, ft.errors.NonFiniteError], strict=True):
+            for _ in range(2):
+                gc.collect()
+                gc.disable()
+                try:
+                    with pytest.raises(error):
+                        jitted(*call)
+                    left = gc.collect()
+                finally:
+                    gc.enable()
+            assert not left
 
 
 def test_donated_arguments_are_not_overwritten(reports):

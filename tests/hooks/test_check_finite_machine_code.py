@@ -70,6 +70,11 @@ NOT_ASKED = {
     "a difference in relu": (lambda x, y: nn.relu(-x - y), (0, 1), LARGE),
     "a product in relu": (lambda x, y: nn.relu(-x * y), (0, 1), LARGE),
     "a product in a sum": (lambda x, y: np.sum(x * y, axis=1), (0, 1), LARGE),
+    "a number of a choice": (lambda x, y: 1 / np.where(x > 0, x, 0.0) + y, 0, -1.0),
+    "a number of a derivative": (
+        lambda x, y: 1 / ft.grad(lambda x: np.sum(nn.relu(x)))(x) + y, 0, -1.0,
+    ),
+    "a number of two choices": (lambda x, y: np.nan_to_num(x) * 4 + y, 0, numpy.inf),
     "a logarithm": (lambda x, y: np.log(x) + y, 0, 0.0),
     "float16": (lambda x, y: x.astype("float16") + y.astype("float16"), 0, 1e5),
     "complex": (lambda x, y: (x + 1j * y) / (x - 1j * y), (0, 1), 0.0),

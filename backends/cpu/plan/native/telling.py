@@ -3,10 +3,10 @@
 The flags of a thread tell of sums, products, quotients and roots. The code is the same whether
 anybody asks or not. A plan is asked if all of it is segments of equations that are made of such
 arithmetic, or that make neither NaN nor infinity. LLVM may compute a number for those lanes alone
-that need it: a choice that drops the others hides what was told of them. It may also compute with
-the literal numbers that a choice takes while it compiles, of which nothing is told. So a plan is
-not asked where a result is hidden in these ways. What is hidden within an equation is in none of
-its results.
+that need it: a choice that drops the others hides what was told of them. While it compiles, it may
+also compute with numbers of the text that choices take, of which nothing is told. So a plan is not
+asked where a result is hidden in these ways. What is hidden within an equation is in none of its
+results.
 """
 
 from __future__ import annotations

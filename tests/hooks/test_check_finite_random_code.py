@@ -1,8 +1,8 @@
 """Random programs as machine code raise under `check_finite` what they raise one by one.
 
 They consist of what the processor tells of, of what makes neither NaN nor infinity, of choices,
-which hide both, and of logarithms. By default 12 programs are drawn, and as many for gradients, with
-``FUNCTENSOR_LONG_TESTS=1`` 300, each for several arguments.
+which hide both, and of logarithms. By default 12 programs are drawn, and as many for gradients,
+with ``FUNCTENSOR_LONG_TESTS=1`` 300, each for several arguments.
 """
 
 import numpy

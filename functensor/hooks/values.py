@@ -100,6 +100,9 @@ class Range:
         known = numbers[-1] if numbers else np.zeros(0)
         if known.dtype.kind == "c":
             known = np.abs(known)
+        elif known.dtype.kind == "O":
+            # A whole number of Python's that takes more than 64 bits.
+            known = known.astype(np.float64)
         finite = known[np.isfinite(known)]
         self.words = describe(x)
         if finite.size:

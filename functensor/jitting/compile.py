@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -10,7 +11,7 @@ from ..backends import Loop
 from ..backends import get as get_backend
 from ..backends.config import config
 from ..backends.devices import to_host
-from ..backends.finiteness import is_finite
+from ..backends.finiteness import INEXACT_KINDS, is_finite
 from ..backends.notebook_cells import with_cells_named
 from ..backends.restoring import reporting
 from ..passes.fusion import fusion
@@ -21,6 +22,7 @@ from ..primitives.core.array import Array
 from ..primitives.core.buffers import WEAK_TYPES, all_wrapped, to_buffer, wrap
 from ..primitives.core.donation import claimed, restored
 from ..primitives.core.errors import failure
+from ..primitives.core.shape_dtype import finfo
 from ..programs.costs import Cost, cost_of
 from ..programs.program import Program, Variable, type_of
 from .gpu_tiers import GpuTiers, gpu_of, run_one_by_one
@@ -115,9 +117,11 @@ class Compiled:
 
         It overwrites no input. None where there is no plan, and where a branch or a loop has such
         a constant: what made it was computed while the function was staged, and is not reported.
+        Nor is a number of Python's that the dtype of an operation lacks: plans hold it converted.
         """
         if self._watched is None and self.plan is not None:
-            hidden = any(map(may_be_infinite, constants_of_bodies(self.program)))
+            constants = constants_of_bodies(self.program)
+            hidden = has_number_too_large(self.program) or any(map(may_be_infinite, constants))
             self._watched = not hidden and get_backend("numpy").plan(self.program, watched=True)
         return self._watched or None
 
@@ -182,6 +186,19 @@ def may_be_infinite(constant: Any) -> bool:
     if type(constant) in WEAK_TYPES:
         return not abs(constant) <= LARGEST_FLOAT32
     return not is_finite(to_host(to_buffer(constant)))
+
+
+def has_number_too_large(program: Program) -> bool:
+    """Says whether an operation takes a finite number of Python's that its dtype lacks."""
+    for equation in program.equations:
+        numbers = [abs(x) for x in equation.operands if type(x) in WEAK_TYPES]
+        dtypes = [out.type.dtype for out in equation.outputs]
+        bounds = [float(finfo(dtype).max) for dtype in dtypes if dtype.kind in INEXACT_KINDS]
+        if any(bound < x < inf for x in numbers for bound in bounds):
+            return True
+        if any(map(has_number_too_large, equation.primitive.bodies)):
+            return True
+    return False
 
 
 def is_planned(program: Program) -> bool:

@@ -60,42 +60,51 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
         with below_hooks():
             return entry.outputs(leaves, entry.compiled(leaves))
     looked_for = frozenset().union(*(words for words, _ in told))
-    quick, words = None, None
+    told_by_code: tuple[Values, list[str]] | None = None
+    raised: Exception | None = None
     if entry.false_alarms < MOST_FALSE_ALARMS:
-        quick, words = quick_run(entry, leaves)
+        # None where the processor does not tell of all.
+        told_by_code, raised = tried(entry.compiled.told, leaves)
+    quick, words = told_by_code or (None, None)
     asks_again = words is None or not looked_for.isdisjoint(words)
     found: dict[str, int] = {}
-    raised: Exception | None = None
     outs: Any = quick
     if asks_again:
-        try:
-            with below_hooks():
-                outs = entry.compiled.reported(leaves, found.__setitem__)
-        except Exception as error:
-            raised = error
-    if key not in entry.looked or not looked_for.isdisjoint(found):
-        silently(again, ())
-        entry.looked[key] = None
-        while len(entry.looked) > MOST_REMEMBERED:
-            del entry.looked[next(iter(entry.looked))]
-    # It was a false alarm.
-    if raised is not None:
-        raise raised
+        report = found.__setitem__
+        outs, raised = tried(entry.compiled.reported, leaves, report, earlier=raised)
+    try:
+        if key not in entry.looked or not looked_for.isdisjoint(found):
+            silently(again, ())
+            entry.looked[key] = None
+            while len(entry.looked) > MOST_REMEMBERED:
+                del entry.looked[next(iter(entry.looked))]
+        # It was a false alarm.
+        if raised is not None:
+            raise raised
+    finally:
+        # An error holds this frame, which is not to hold the error.
+        del raised
     if quick is not None:
         entry.false_alarms = entry.false_alarms + 1 if asks_again else 0
         outs = quick
     return entry.outputs(leaves, outs)
 
 
-def quick_run(
-    entry: StagedEntry, leaves: Values
-) -> tuple[Values, list[str]] | tuple[None, None]:
-    """Runs the machine code of other calls; returns the outputs, and what the processor has told.
+def tried(
+    run: Callable[..., Any], *args: Any, earlier: Exception | None = None
+) -> tuple[Any, Exception | None]:
+    """Calls a function below hooks.
 
-    Both are None where it does not tell of all, or where the call raises an error.
+    Args:
+        run: the function.
+        args: its arguments.
+        earlier: an error that was raised before.
+
+    Returns:
+        Its result, or None, and the first error that was raised.
     """
     try:
         with below_hooks():
-            return entry.compiled.told(leaves) or (None, None)
-    except Exception:
-        return None, None
+            return run(*args), earlier
+    except Exception as error:
+        return None, error if earlier is None else earlier

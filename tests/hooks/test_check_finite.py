@@ -35,6 +35,7 @@ FOUND = {
     "log made infinity of float64[3] from 0 to 4": lambda: np.log(np.asarray(X)),
     "exp made infinity of float64[] from 1000 to 1000": lambda: np.exp(np.asarray(1000.0)),
     "sqrt made NaN of float64[3] from -5 to -1": lambda: np.sqrt(np.asarray(-X - 1)),
+    "from 1 to 1 and int from 1e+39 to 1e+39": lambda: np.ones(2, "float32") * 10**39,
     "astype made infinity": lambda: np.asarray(1e6).astype("float16"),
     "divide made infinity of int from 1 to 1 and float64[] from 0 to 4": lambda: ft.vmap(
         lambda x: 1 / x

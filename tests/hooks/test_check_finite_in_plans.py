@@ -175,6 +175,14 @@ HIDDEN = {
         lambda p, x: ft.cond(p, lambda y: y * 1e200, lambda y: y * 2, x.astype("float32")),
         (False, True),
     ),
+    "a number that float32 lacks, and infinity": (
+        lambda c, x: (x * c).astype("float32") * 1e200,
+        (numpy.inf, 1.0),
+    ),
+    "a whole number that float32 lacks": (
+        lambda c, x: (x * c).astype("float32") + 10**39,
+        (numpy.inf, 1.0),
+    ),
 }
 
 

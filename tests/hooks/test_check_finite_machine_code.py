@@ -1,7 +1,13 @@
 """`check_finite` runs the machine code of other calls, where the processor tells of all of it."""
 
+import gc
+import signal
+from contextlib import suppress
+from itertools import count
+
 import numpy
 import pytest
+from support.interrupts import ran_with_error
 from support.kept_plans import bits, compiled, counted, plan_of
 from support.native import missing
 
@@ -64,6 +70,11 @@ NOT_ASKED = {
     "a difference in relu": (lambda x, y: nn.relu(-x - y), (0, 1), LARGE),
     "a product in relu": (lambda x, y: nn.relu(-x * y), (0, 1), LARGE),
     "a product in a sum": (lambda x, y: np.sum(x * y, axis=1), (0, 1), LARGE),
+    "a number of a choice": (lambda x, y: 1 / np.where(x > 0, x, 0.0) + y, 0, -1.0),
+    "a number of a derivative": (
+        lambda x, y: 1 / ft.grad(lambda x: np.sum(nn.relu(x)))(x) + y, 0, -1.0,
+    ),
+    "a number of two choices": (lambda x, y: np.nan_to_num(x) * 4 + y, 0, numpy.inf),
     "a logarithm": (lambda x, y: np.log(x) + y, 0, 0.0),
     "float16": (lambda x, y: x.astype("float16") + y.astype("float16"), 0, 1e5),
     "complex": (lambda x, y: (x + 1j * y) / (x - 1j * y), (0, 1), 0.0),
@@ -179,6 +190,48 @@ def test_what_the_processor_may_not_tell_is_reported_by_a_plan(name, reports):
         reports.clear()
         jitted(X, Y)
     assert len(reports) == 1
+
+
+@pytest.mark.parametrize("f", [np.where, lambda p, x, y: np.where(p, x, y) + 1])
+def test_a_number_that_the_dtype_lacks(f):
+    jitted = checked_code(lambda x, y: f(x > 0, y, -1e39), X, Y)
+    with ft.hooks.check_finite():
+        jitted(X, Y), jitted(X, Y)
+        assert "where made infinity" in message(jitted, *bad(0, -1.0, slice(1)))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no signal to send")
+def test_no_error_of_a_signals_handler_is_lost():
+    jitted, ended = checked_code(lambda x: np.exp(x) + x, X[:4, :60]), []
+    with ft.hooks.check_finite():
+        jitted(X[:4, :60])
+        for place in count():
+            # Where arguments are compared, an error becomes another.
+            with suppress(TypeError):
+                raised, whole = ran_with_error(lambda: jitted(X[:4, :60]), place, TimeoutError)
+                if not raised:
+                    break
+                ended += [place] * whole
+    assert place > 100
+    assert not ended
+
+
+def test_nothing_is_left_of_an_error():
+    jitted = checked_code(lambda x, labels: nn.softmax_cross_entropy(x + x, labels), X, LABELS)
+    with ft.hooks.check_finite():
+        jitted(X, LABELS)
+        calls = [(X, LABELS + 1000), (bad(0, LARGE, 0)[0], LABELS + 1000)]
+        for call, error in zip(calls, [IndexError, ft.errors.NonFiniteError], strict=True):
+            for _ in range(2):
+                gc.collect()
+                gc.disable()
+                try:
+                    with pytest.raises(error):
+                        jitted(*call)
+                    left = gc.collect()
+                finally:
+                    gc.enable()
+            assert not left
 
 
 def test_donated_arguments_are_not_overwritten(reports):

@@ -37,8 +37,22 @@ def ran(work, place):
     Returns:
         Whether the work came to its end, because there are fewer places.
     """
-    again = partial(_thread.interrupt_main, SIGNAL)
-    steps = chain(repeat(again, place), [partial(never().throw, KeyboardInterrupt)], repeat(int))
+    return ran_with_error(work, place, KeyboardInterrupt)[1]
+
+
+def ran_with_error(work, place, error):
+    """Runs some work with an error of a signal's handler at one place.
+
+    Args:
+        work: a function without arguments.
+        place: which place, from 0.
+        error: the type of the error.
+
+    Returns:
+        Whether the error was raised, and whether the work came to its end.
+    """
+    again, raising = partial(_thread.interrupt_main, SIGNAL), never()
+    steps = chain(repeat(again, place), [partial(raising.throw, error)], repeat(int))
     handler = Handler()
     handler.close = int
     _signal.signal(SIGNAL, handler.__exit__)
@@ -48,9 +62,9 @@ def ran(work, place):
         _thread.interrupt_main(SIGNAL)
         work()
         handler.close = int
-    except KeyboardInterrupt:
+    except error:
         whole = False
     finally:
         # An assignment is no such place.
         handler.close = int
-    return whole
+    return raising.gi_frame is None, whole

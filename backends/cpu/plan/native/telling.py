@@ -3,8 +3,10 @@
 The flags of a thread tell of sums, products, quotients and roots. The code is the same whether
 anybody asks or not. A plan is asked if all of it is segments of equations that are made of such
 arithmetic, or that make neither NaN nor infinity. LLVM may compute a number for those lanes alone
-that need it: a choice that drops the others hides what was told of them. So a plan is not asked
-where a result is hidden in that way. What is hidden within an equation is in none of its results.
+that need it: a choice that drops the others hides what was told of them. While it compiles, it may
+also compute with numbers of the text that choices take, of which nothing is told. So a plan is not
+asked where a result is hidden in these ways. What is hidden within an equation is in none of its
+results.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ....kernels.kernel import LoopKernel
-from ..codegen.operands import is_variable
+from ..codegen.operands import constant, is_variable
 from ..watched import has_inexact_type, may_make
 from .elementwise_nodes import operand_dtype
 from .segment_code import VIEW_NAMES
@@ -27,12 +31,14 @@ __all__ = ["tells"]
 
 # Primitives that make NaN and infinity by arithmetic alone. Exponentials end with products that
 # overflow, and the logarithms of these are of numbers for which they are finite.
-TOLD_PRIMITIVES = frozenset({
-    "add", "affine_normalize", "cross_entropy", "cross_entropy_grad", "divide", "exp",
-    "log_softmax", "mean", "multiply", "normalize", "normalize_grad", "sigmoid", "sigmoid_grad",
-    "silu", "silu_grad", "softmax", "softmax_grad", "sqrt", "square", "subtract", "sum",
-    "tanh_grad", "var",
+TOLD_ELEMENTWISE = frozenset({
+    "add", "divide", "exp", "multiply", "sigmoid", "sigmoid_grad", "silu", "silu_grad", "sqrt",
+    "square", "subtract", "tanh_grad",
 })  # fmt: skip
+TOLD_PRIMITIVES = TOLD_ELEMENTWISE | {
+    "affine_normalize", "cross_entropy", "cross_entropy_grad", "log_softmax", "mean", "normalize",
+    "normalize_grad", "softmax", "softmax_grad", "sum", "var",
+}  # fmt: skip
 # A sum takes a product in without rounding it by itself. What that has overflowed by is lost where
 # the rest of the sum has the other sign; squares have one sign.
 TOLD_PRODUCTS, TOLD_SUMS = frozenset({"multiply"}), frozenset({"mean", "sum"})
@@ -40,6 +46,8 @@ TOLD_PRODUCTS, TOLD_SUMS = frozenset({"multiply"}), frozenset({"mean", "sum"})
 # without it. That of a sum of two numbers in memory is not: it is computed wherever the region is.
 SEEING = TOLD_PRIMITIVES | {"memory"}
 SEEING_SUMS = SEEING | {"relu", "tanh"}
+# Choices that take a number of their own, and what has elements of others from all of an axis.
+OWN_NUMBERS, ALONG_AXES = frozenset({"relu", "relu_grad", "sign"}), frozenset({"max", "min"})
 # The letters of the dtypes of whole numbers and truth values, and of the floats that are told of.
 UNTOLD_CHARS, TOLD_CHARS = frozenset("?bBhHiIlLqQ"), frozenset("fd")
 # BLAS computes smaller products on the calling thread.
@@ -69,13 +77,15 @@ def tells(code: SharedSegment, outputs: Sequence[Any], shares: bool) -> bool:
                 return False
             if hides(program.equations, users_of(program.equations, program.outputs)):
                 return False
+            if foresees(program.equations):
+                return False
         elif name in VIEW_NAMES:
             if len(equation.operands) > 1:
                 return False
         elif name != "matmul":
             numbers.append(equation)
     uses = users_of(code.equations, outputs)
-    return all(map(is_told, numbers)) and not hides(numbers, uses)
+    return all(map(is_told, numbers)) and not (hides(numbers, uses) or foresees(numbers))
 
 
 def has_known_dtypes(equation: EquationLike) -> bool:
@@ -123,4 +133,25 @@ def hides(equations: Sequence[EquationLike], uses: dict[Any, set[str]]) -> bool:
             for out in equation.outputs
         ):
             return True
+    return False
+
+
+def foresees(equations: Sequence[EquationLike]) -> bool:
+    """Says whether LLVM may compute with numbers of a kernel's text alone, as it compiles.
+
+    It does so in ``1 / where(x > 0, x, 0.0)`` for elements that are not positive.
+    """
+    # What may be such a number.
+    literal: set[Any] = set()
+    for equation in equations:
+        name = equation.primitive.name
+        known = [
+            x in literal if is_variable(x) else np.size(constant(x)) == 1
+            for x in equation.operands
+        ]
+        if name in TOLD_ELEMENTWISE:
+            if all(known):
+                return True
+        elif name not in TOLD_PRIMITIVES | ALONG_AXES and (any(known) or name in OWN_NUMBERS):
+            literal.update(equation.outputs)
     return False

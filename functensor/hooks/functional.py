@@ -28,7 +28,7 @@ from ..transforms.grad import vjp
 from ..transforms.tensor_entrance import entrance
 from .captured_gradients import Capture, CaptureGradients
 from .faults import wrong_result
-from .handle import Handle
+from .handle import Handle, check_hooked_function
 from .handle import wrap as hooked
 from .hook import FnHook
 from .matching import Match, Matching
@@ -108,7 +108,7 @@ def capture(
     >>> ft.jit(ft.grad(lambda x: np.sum(ft.hooks.capture(f, "h")(x)[1]["h"])))(np.zeros(2))
     Array([1., 1.], dtype=float64, device='cpu')
     """
-    check_function("capture", fun)
+    check_hooked_function("capture", fun)
     chosen = Match(match, scope)
 
     @wraps(fun)
@@ -147,7 +147,7 @@ def capture_grads(
     >>> ft.hooks.capture_grads(f, "h")(np.ones(1))[1]["h"]
     Array([1.68294197], dtype=float64, device='cpu')
     """
-    check_function("capture_grads", fun)
+    check_hooked_function("capture_grads", fun)
     chosen = Match(match, scope)
 
     def of_arrays(*args: Any, **kwargs: Any) -> tuple[R, dict[str, Array]]:
@@ -211,7 +211,7 @@ def edit(
     >>> ft.hooks.edit(lambda x: np.sum(np.tanh(x)), "tanh", lambda h: h * 0 + 1)(np.ones(3))
     Array(3., dtype=float64, device='cpu')
     """
-    check_function("edit", fun)
+    check_hooked_function("edit", fun)
     check_function("edit", replace, "replace")
 
     def edited(op: Operation, inputs: Sequence[Any], output: Array) -> Any:
@@ -250,7 +250,7 @@ def clip_gradients(
     >>> ft.grad(cube)(np.array([0.1, 5.0]))
     Array([0.03, 1.  ], dtype=float64, device='cpu')
     """
-    check_function("clip_gradients", fun)
+    check_hooked_function("clip_gradients", fun)
     given: list[Any] = [limit for limit in (max_norm, max_value) if limit is not None]
     if len(given) == 1 and (type(given[0]) is bool or not isinstance(given[0], LIMIT_TYPES)):
         shown = describe(given[0])

@@ -64,8 +64,10 @@ def blame(error: Exception, hook: Hook, method: str, op: Operation) -> None:
     if isinstance(error, hook.raises):
         return
     name = hook_name(hook, method)
-    note = f"in {method} {OF_THE_HOOK} {name} on {shown(op)}, at {op.line}"
-    error.add_note(with_cells_named(note))
+    note = with_cells_named(f"in {method} {OF_THE_HOOK} {name} on {shown(op)}, at {op.line}")
+    # A hook that calls itself raises it once for every call.
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def wrong_result(hook: Hook, method: str, op: Operation, what: str, fix: str) -> RuleResultError:

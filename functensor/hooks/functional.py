@@ -61,17 +61,33 @@ def capturing(
     if taking.values is not None:
         taking.values += [taken for taken in found if taken.taker is not hook]
     named: dict[str, Any] = {}
-    counts: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for taken in found:
         if taken.taker is not hook:
             continue
-        number = counts.get(taken.name, 0)
-        counts[taken.name] = number + 1
+        name = free_name(taken.name, numbers)
         value = found_in(resolved(taken))
         if value is not None:
-            name = f"{taken.name}:{number}" if number else taken.name
             named[name] = wrap(value) if is_array_like(value) else value
     return out, named
+
+
+def free_name(name: str, numbers: dict[str, int]) -> str:
+    """Returns a name, with a number behind it if there is a value of that name.
+
+    Args:
+        name: the value's.
+        numbers: for all names that there are, the number to try next.
+    """
+    free, number = name, numbers.get(name, 0)
+    if number:
+        free = f"{name}:{number}"
+        while free in numbers:
+            number += 1
+            free = f"{name}:{number}"
+        numbers[free] = 1
+    numbers[name] = number + 1
+    return free
 
 
 def capture(

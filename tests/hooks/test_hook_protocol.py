@@ -204,3 +204,16 @@ def test_a_handle_that_was_ended_by_another_thread_has_no_block():
     thread.join()
     with pytest.raises(RuntimeError, match="does not begin again"), handle:
         raise AssertionError
+
+
+def test_a_tag_that_looks_numbered_takes_no_other_value():
+    def f(x):
+        for i, name in enumerate(["h", "h:1", "h", "h", "h:1"], 1):
+            x = ft.tag(x + i, name)
+        return x
+
+    _, values = ft.hooks.capture(f, ["h", "h:1"])(np.zeros(()))
+    found = {name: float(value) for name, value in values.items()}
+    assert found == {"h": 1.0, "h:1": 3.0, "h:2": 6.0, "h:3": 10.0, "h:1:1": 15.0}
+    _, gradients = ft.hooks.capture_grads(f, ["h", "h:1"])(np.zeros(()))
+    assert list(gradients) == list(values)

@@ -135,6 +135,10 @@ def fix_of_callback(error: BaseException, given: Mapping[str, Any]) -> tuple[str
         if value.__qualname__ == found[1]:
             code = value.__code__
             where = f"{code.co_filename}:{code.co_firstlineno}"
+            lacks = re.search(r"missing .* arguments?: (.*)", text)
+            if lacks is not None:
+                place = f"{value.__name__} at {where}"
+                return "", f"pass {lacks[1]} too, or write a default into {place}"
             count = re.search(r"but (\d+) (was|were) given", text)
             given_to = int(count[1]) if count else 0
             few = 0 < given_to <= len(ARGUMENT_LETTERS)

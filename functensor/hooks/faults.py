@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 from ..backends.notebook_cells import with_cells_named
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.buffers import owned, wrap
-from ..primitives.core.errors import RuleResultError, describe, failure, function_line
+from ..primitives.core.errors import (
+    OF_THE_HOOK,
+    RuleResultError,
+    describe,
+    failure,
+    function_line,
+)
 from ..primitives.core.shape_dtype import shape_dtype
 from ..primitives.core.trace import below_hooks, note_replaced
 from ..programs.labels import label
@@ -58,8 +64,10 @@ def blame(error: Exception, hook: Hook, method: str, op: Operation) -> None:
     if isinstance(error, hook.raises):
         return
     name = hook_name(hook, method)
-    note = f"in {method} of the hook {name} on {shown(op)}, at {op.line}"
-    error.add_note(with_cells_named(note))
+    note = with_cells_named(f"in {method} {OF_THE_HOOK} {name} on {shown(op)}, at {op.line}")
+    # A hook that calls itself raises it once for every call.
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def wrong_result(hook: Hook, method: str, op: Operation, what: str, fix: str) -> RuleResultError:

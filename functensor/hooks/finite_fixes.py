@@ -69,17 +69,17 @@ def fix_for(name: str, found: str, operands: Sequence[Any], dtype: Any = None) -
     if name not in registry:
         return OF_ITS_OWN
     domain = OTHER_DOMAINS.get(name, DOMAIN)
+    if found == "NaN" and any(map(has_infinity, buffers)):
+        return INFINITE
+    zero = any((x == 0).any() for x in buffers)
+    if name in DIVISIONS and zero:
+        return NONZERO_DIVISOR
     if found == "NaN":
-        if any(map(has_infinity, buffers)):
-            return INFINITE
         return ELEMENTS if name in AVERAGES else domain
     if name in EXPONENTIALS:
         return EXPONENTIALS[name]
     if name == "astype" and buffers:
         return CAST.format(dtype=dtype, given=buffers[0].dtype)
-    zero = any((x == 0).any() for x in buffers)
-    if name in DIVISIONS and zero:
-        return NONZERO_DIVISOR
     if name in SINGULAR and (zero or name != "power"):
         return domain
     narrow = next(wider_dtypes(operands), None)

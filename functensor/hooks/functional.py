@@ -28,7 +28,7 @@ from ..transforms.grad import vjp
 from ..transforms.tensor_entrance import entrance
 from .captured_gradients import Capture, CaptureGradients
 from .faults import wrong_result
-from .handle import Handle
+from .handle import Handle, check_hooked_function
 from .handle import wrap as hooked
 from .hook import FnHook
 from .matching import Match, Matching
@@ -61,17 +61,33 @@ def capturing(
     if taking.values is not None:
         taking.values += [taken for taken in found if taken.taker is not hook]
     named: dict[str, Any] = {}
-    counts: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for taken in found:
         if taken.taker is not hook:
             continue
-        number = counts.get(taken.name, 0)
-        counts[taken.name] = number + 1
+        name = free_name(taken.name, numbers)
         value = found_in(resolved(taken))
         if value is not None:
-            name = f"{taken.name}:{number}" if number else taken.name
             named[name] = wrap(value) if is_array_like(value) else value
     return out, named
+
+
+def free_name(name: str, numbers: dict[str, int]) -> str:
+    """Returns a name, with a number behind it if there is a value of that name.
+
+    Args:
+        name: the value's.
+        numbers: for all names that there are, the number to try next.
+    """
+    free, number = name, numbers.get(name, 0)
+    if number:
+        free = f"{name}:{number}"
+        while free in numbers:
+            number += 1
+            free = f"{name}:{number}"
+        numbers[free] = 1
+    numbers[name] = number + 1
+    return free
 
 
 def capture(
@@ -108,7 +124,7 @@ def capture(
     >>> ft.jit(ft.grad(lambda x: np.sum(ft.hooks.capture(f, "h")(x)[1]["h"])))(np.zeros(2))
     Array([1., 1.], dtype=float64, device='cpu')
     """
-    check_function("capture", fun)
+    check_hooked_function("capture", fun)
     chosen = Match(match, scope)
 
     @wraps(fun)
@@ -147,7 +163,7 @@ def capture_grads(
     >>> ft.hooks.capture_grads(f, "h")(np.ones(1))[1]["h"]
     Array([1.68294197], dtype=float64, device='cpu')
     """
-    check_function("capture_grads", fun)
+    check_hooked_function("capture_grads", fun)
     chosen = Match(match, scope)
 
     def of_arrays(*args: Any, **kwargs: Any) -> tuple[R, dict[str, Array]]:
@@ -211,7 +227,7 @@ def edit(
     >>> ft.hooks.edit(lambda x: np.sum(np.tanh(x)), "tanh", lambda h: h * 0 + 1)(np.ones(3))
     Array(3., dtype=float64, device='cpu')
     """
-    check_function("edit", fun)
+    check_hooked_function("edit", fun)
     check_function("edit", replace, "replace")
 
     def edited(op: Operation, inputs: Sequence[Any], output: Array) -> Any:
@@ -250,7 +266,7 @@ def clip_gradients(
     >>> ft.grad(cube)(np.array([0.1, 5.0]))
     Array([0.03, 1.  ], dtype=float64, device='cpu')
     """
-    check_function("clip_gradients", fun)
+    check_hooked_function("clip_gradients", fun)
     given: list[Any] = [limit for limit in (max_norm, max_value) if limit is not None]
     if len(given) == 1 and (type(given[0]) is bool or not isinstance(given[0], LIMIT_TYPES)):
         shown = describe(given[0])

@@ -8,14 +8,17 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial, wraps
 from itertools import compress
 from operator import attrgetter, is_
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 from weakref import ref
 
 from ..backends.errors.public_functions import begins, check_function
+from ..backends.restoring import InC
 from ..functions.type_variables import P, R
 from ..primitives.core.array import Array
-from ..primitives.core.errors import function_name
+from ..primitives.core.errors import function_name, message
 from ..primitives.core.trace import RAW, Trace, slot, without_ended_interceptors
+from ..programs.named_scope import check_runs_at_once
 from .faults import blame, blaming, checked_cotangents, replacement
 from .hook import Hook, check_hook
 from .interceptor import HookTrace
@@ -23,7 +26,32 @@ from .matching import Match, Matching
 from .operation import Operation
 from .registration import Registration, registered
 
-__all__ = ["Handle", "use", "wrap"]
+__all__ = ["Handle", "check_hooked_function", "use", "wrap"]
+
+
+class Entrance(threading.local):
+    """Enters the block of a registration in one thread, and raises an error in all others.
+
+    Args:
+        thread: the number of that thread.
+        handle: the registration.
+
+    Attributes:
+        enter: returns the registration, or raises a ``RuntimeError``.
+    """
+
+    def __init__(self, thread: int, handle: ref[Handle]) -> None:
+        self.enter = handle if threading.get_ident() == thread else partial(refuse, handle)
+
+
+def refuse(known: ref[Handle]) -> NoReturn:
+    """Raises an error for a block whose operations the hook of a registration would not see."""
+    handle = known()
+    if handle is not None and handle.active:
+        what = f"{handle!r} is of another thread: its hook sees no operations of this one"
+        raise RuntimeError(message(what, fix="with handle.shared():", number=None))
+    what = f"{handle!r} does not begin again"
+    raise RuntimeError(message(what, fix="with ft.hooks.use(hook) as handle:", number=None))
 
 
 class Handle(Registration):
@@ -54,6 +82,10 @@ class Handle(Registration):
         # Within a function that is staged it ends with the staging, and stays in the program.
         self._stays = self._trace.staged
         super().__init__(hook)
+        self._entrance: Any = Entrance(self._thread, ref(self))
+
+    # An interrupt between the registration and the block would let it stand.
+    __enter__ = InC(attrgetter("_entrance.enter"))
 
     def interceptor(self, parent: Trace) -> HookTrace:
         """Returns the trace that shows operations to the hook."""
@@ -215,6 +247,7 @@ class Handle(Registration):
         registered.handles[:] = filter(attrgetter("active"), registered.handles)
         # The trace knows the handle: neither would be freed before the garbage collector comes.
         self._trace = self._before = None
+        self._entrance = SimpleNamespace(enter=partial(refuse, ref(self)))
         if threading.get_ident() == self._thread:
             slot.trace = without_ended_interceptors(slot.trace)
         self.hook.ended()
@@ -295,6 +328,12 @@ def use(
     return Handle(hook, Match(match, scope), on_replay)
 
 
+def check_hooked_function(name: str, fun: Any) -> None:
+    """Raises a ``TypeError`` for what is no function, or one that runs only after its call."""
+    check_function(name, fun)
+    check_runs_at_once(f"{name} was given", fun, f"ft.hooks.{name} of a plain function, within it")
+
+
 def wrap(
     fun: Callable[P, R],
     hook: Hook,
@@ -309,12 +348,17 @@ def wrap(
         fun: any function.
         hook, match, scope, on_replay: as for `use`.
 
+    Raises:
+        TypeError: ``fun`` is a generator function or an asynchronous one, which runs after its
+            call; or as for `use`.
+        ValueError: as for `use`.
+
     >>> import functensor as ft, functensor.numpy as np
     >>> double = ft.hooks.FnHook(forward=lambda op, inputs, output: 2 * output)
     >>> ft.grad(ft.hooks.wrap(np.sin, double))(0.0)
     Array(2., dtype=float64, device='cpu')
     """
-    check_function("wrap", fun)
+    check_hooked_function("wrap", fun)
     check_hook("wrap", hook)
     chosen = Match(match, scope)
 

@@ -6,7 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -31,6 +31,7 @@ NAMES: dict[str, Callable[[Operation], str | None]] = {
 }
 # The values of operations, or the cotangents of these values.
 Side: TypeAlias = Literal["forward", "backward"]
+SIDES = get_args(Side)
 
 
 class Tally:
@@ -157,7 +158,10 @@ class HistogramHook(Hook):
 
         Raises:
             KeyError: nothing of that name was met.
+            ValueError: there is no such side.
         """
+        if side not in SIDES:
+            raise ValueError(f"a histogram has the side 'forward' or 'backward', not {side!r}")
         with self._lock:
             known = {key[0] for key in self._tallies}
             if name not in known:

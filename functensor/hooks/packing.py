@@ -266,6 +266,10 @@ def is_waiting(x: Any) -> bool:
 # -- forms
 
 
+def nothing() -> None:
+    """Stands in place of a weak reference to an array that is no more."""
+
+
 class ArrayForm(Form):
     """A buffer that a hook has packed."""
 
@@ -280,7 +284,8 @@ class ArrayForm(Form):
         self.type = shape_dtype(buffer)
         self.device = device_of(buffer)
         self.axes = memory_order(buffer)
-        self.latest: Callable[[], Any] = ref(buffer)
+        # The array itself will do for as long as somebody holds it.
+        self.latest: Callable[[], Any] = nothing if packing.hook.always_unpacks else ref(buffer)
         # The range of the residual, for hooks that look at its replacement later.
         self.range = Range(buffer) if is_looked_at(op) else None
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from operator import attrgetter
+from operator import attrgetter, call
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -54,7 +55,9 @@ class Registration:
 
     def _ends(self) -> list[Callable[[], Any]]:
         """Returns what ends the registration, one after the other: what has to be done, in C."""
-        return [partial(setattr, self, "active", False)]
+        # It is known weakly: a tensor's hook may die without having ended, and that at once.
+        known = filter(None, map(call, (ref(self),)))
+        return [partial(deque, map(setattr, known, ("active",), (False,)), 0)]
 
     def __index__(self) -> int:
         return self.id

@@ -207,6 +207,10 @@ class ResidualHook(Hook):
     Args:
         pack, unpack: functions that take the place of the methods.
 
+    Attributes:
+        always_unpacks: whether `unpack` is called where somebody still holds the array that was
+            packed. By default that array is taken.
+
     >>> import functensor as ft, functensor.numpy as np
     >>> single = ft.hooks.ResidualHook(
     ...     pack=lambda op, value: value.astype("float32"),
@@ -219,6 +223,7 @@ class ResidualHook(Hook):
 
     interceptor = PackingTrace
     compiled = False
+    always_unpacks = False
 
     def __init__(
         self,

@@ -12,15 +12,16 @@ from .program import Equation, Program, type_of
 
 __all__ = ["VIEWING", "Cost", "EquationCost", "array_bytes", "cost_of", "operation_flops"]
 
+# Primitives that give a view, or their operand.
+VIEWING = frozenset({
+    "broadcast_to", "checkpoint_name", "optimization_barrier", "reshape", "stop_gradient",
+    "transpose",
+})  # fmt: skip
 # Primitives that move or view elements and compute nothing.
-MOVING_PRIMITIVES = frozenset(
-    {
-        "astype", "broadcast_to", "concatenate", "flip", "index", "pad", "reshape", "roll",
-        "shift", "stack", "to_device", "transpose", "tril", "triu", "where",
-    }
-)  # fmt: skip
-# Those among them that give a view.
-VIEWING = frozenset(["broadcast_to", "reshape", "transpose"])
+MOVING_PRIMITIVES = VIEWING | {
+    "astype", "concatenate", "flip", "index", "pad", "roll", "shift", "stack", "to_device", "tril",
+    "triu", "where",
+}  # fmt: skip
 
 
 class EquationCost(NamedTuple):
@@ -168,6 +169,8 @@ CONTRACTIONS: dict[str, Callable[[ShapeDtype, list[ShapeDtype], Mapping[str, Any
     "conv": lambda out, xs, params: out.size * prod(xs[1].shape[1:]),
     "conv_input_grad": lambda out, xs, params: xs[0].size * prod(xs[1].shape[1:]),
     "conv_kernel_grad": lambda out, xs, params: xs[1].size * prod(out.shape[1:]),
+    "convolve_full": lambda out, xs, params: xs[0].size * xs[1].shape[-1],
+    "correlate_valid": lambda out, xs, params: out.size * xs[1].shape[-1],
     "attention": _attention,
     # The scores again, and the products for queries, keys, values and their weights.
     "attention_grad": lambda out, xs, params: 5 * _attention(out, xs[2:], params) // 2,

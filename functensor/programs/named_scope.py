@@ -14,11 +14,24 @@ from typing import Any, TypeVar, cast
 from ..backends.restoring import InC, leaving, listed
 from ..primitives.core.errors import function_name, message
 
-__all__ = ["active_scope", "common_scope", "joined_scope", "named_scope", "scope", "scoped"]
+__all__ = [
+    "active_scope", "check_runs_at_once", "common_scope", "joined_scope", "named_scope", "scope",
+    "scoped",
+]  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 # Tests for functions whose call only makes an object that runs later.
 LATER = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+
+
+def check_runs_at_once(begin: str, fun: Any, fix: str) -> None:
+    """Raises a ``TypeError`` for a function whose call only makes an object that runs later."""
+    if any(is_later(fun) for is_later in LATER):
+        what = (
+            f"{begin} {function_name(fun)}, a generator function or an asynchronous one, which "
+            "runs only after the call"
+        )
+        raise TypeError(message(what, fix=fix, number=None))
 
 
 class ScopeEntry:
@@ -129,13 +142,8 @@ class named_scope:
         Raises:
             TypeError: it is a generator function or an asynchronous one, which runs after its call.
         """
-        if any(is_later(fun) for is_later in LATER):
-            what = (
-                f"{self!r} decorates {function_name(fun)}, a generator function or an "
-                "asynchronous one, which runs only after the call"
-            )
-            fix = f'with ft.{type(self).__name__}("{self.name}"), within the function'
-            raise TypeError(message(what, fix=fix, number=None))
+        fix = f'with ft.{type(self).__name__}("{self.name}"), within the function'
+        check_runs_at_once(f"{self!r} decorates", fun, fix)
 
         @wraps(fun)
         def within(*args: Any, **kwargs: Any) -> Any:

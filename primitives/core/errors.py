@@ -18,6 +18,7 @@ from ...backends.notebook_cells import with_cells_named
 from .bytecode import closed_over
 
 __all__ = [
+    "OF_THE_HOOK",
     "OPERAND_ERRORS",
     "AxisSizeError",
     "BackendUnavailable",
@@ -146,6 +147,8 @@ SECTIONS: dict[type[Exception], int] = {
 ErrorT = TypeVar("ErrorT", bound=Exception)
 # The beginning of notes that name a derivative rule.
 RULE_NOTE = "in the derivative rule of"
+# A part of notes that name a hook.
+OF_THE_HOOK = "of the hook"
 # The errors of NumPy and Python for wrong operands.
 OPERAND_ERRORS = (ValueError, TypeError, IndexError)
 
@@ -235,7 +238,8 @@ def function_line(fun: Any) -> str:
 def note_rule(error: Exception, name: str) -> None:
     """Adds to an error of NumPy's or Python's which derivative rule raised it, and where."""
     known = [*getattr(error, "__notes__", ()), str(error)]
-    if any("\n  at " in text or text.startswith(RULE_NOTE) for text in known):
+    named = ("\n  at ", RULE_NOTE, OF_THE_HOOK)
+    if any(part in text for text in known for part in named):
         return
     line, level = user_line(), error.__traceback__
     while level is not None:

@@ -225,3 +225,25 @@ def test_a_complex_gradient_of_a_hook_is_refused():
     x.register_hook(lambda g: numpy.asarray(g.tolist()) * 1j)
     with pytest.raises(RuleResultError, match=r"a complex gradient of the hook <lambda> \("):
         x.sum().backward()
+
+
+def test_what_a_hook_raises_on_the_way_back_is_no_fault_of_the_rule():
+    def fails(op, grad_inputs, grad_output):
+        raise OSError("no space left")
+
+    hook = ft.hooks.FnHook(backward=fails)
+    with ft.hooks.use(hook, "sin"), pytest.raises(OSError, match="no space") as info:
+        ft.grad(loss)(X)
+    (note,) = info.value.__notes__
+    assert note == f"in backward of the hook {defined(fails)} on sin, at {LINE}"
+
+
+def test_a_hook_that_calls_itself_is_named_once():
+    def again(op, inputs, output):
+        watched(X)
+
+    watched = ft.hooks.wrap(np.sin, ft.hooks.FnHook(forward=again))
+    with pytest.raises(RecursionError) as info:
+        watched(X)
+    notes = info.value.__notes__
+    assert len(notes) == len(set(notes)) <= 2

@@ -236,3 +236,14 @@ def test_an_index_out_of_bounds_says_the_same_under_transformations():
 
     for form in (ft.jit, ft.grad, lambda f: ft.vmap(f, in_axes=None, axis_size=2)):
         assert text(form(wrong)) == text(wrong)
+
+
+def test_a_function_of_the_users_that_lacks_an_argument_is_to_be_given_it():
+    def plane(x, y, z):
+        return x * y * z
+
+    with pytest.raises(TypeError) as caught:
+        ft.draw(plane)(V)
+    where = f"{__file__}:{plane.__code__.co_firstlineno}"
+    fix = f"fix: pass 'y' and 'z' too, or write a default into plane at {where}"
+    assert told(caught.value).splitlines()[-1].strip() == fix

@@ -80,6 +80,32 @@ def test_products_of_all_shapes(n, k, m, batch):
     assert hook.bytes == 8 * batch * n * k + 4 * k * m + 8 * batch * n * m
 
 
+IDENTITIES = {
+    "tag": lambda x: ft.tag(x, "hidden"),
+    "stop_gradient": ft.stop_gradient,
+    "barrier": lambda x: ft.primitives.identities.optimization_barrier(x, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_what_returns_its_operand_costs_nothing(name):
+    hook = CountHook()
+    with use(hook):
+        IDENTITIES[name](np.ones((3, 4)))
+    assert list(hook.costs().values()) == [(1, 0, 0)]
+
+
+@pytest.mark.parametrize(("n", "m"), [(5, 3), (3, 5), (4, 4)])
+def test_convolutions_of_sequences_cost_their_products(n, m):
+    convolved, matched = CountHook(), CountHook()
+    with use(convolved):
+        np.convolve(np.ones(n), np.ones(m))
+    with use(matched):
+        np.convolve(np.ones(n), np.ones(m), "valid")
+    assert convolved.costs()["convolve_full", "forward"].flops == 2 * n * m
+    assert matched.costs()["correlate_valid", "forward"].flops == 2 * (abs(n - m) + 1) * min(n, m)
+
+
 def test_counts_by_phase():
     hook = CountHook()
     with use(hook):

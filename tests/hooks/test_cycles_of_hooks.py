@@ -1,6 +1,7 @@
 """Runs under hooks leave no reference cycles: what they made is freed at once."""
 
 import gc
+import weakref
 
 import pytest
 
@@ -54,5 +55,21 @@ def test_nothing_is_left_for_the_garbage_collector(run, hook):
     try:
         hooked()
         assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("make", [lambda: lambda grad: None, lambda: FnHook(looks, looks)])
+def test_a_tensors_hook_that_was_not_removed_dies_with_the_tensor(make):
+    def hooked():
+        x = ft.tensor(X, requires_grad=True)
+        hook = make()
+        x.register_hook(hook)
+        np.sum(x * x).backward()
+        return weakref.ref(hook)
+
+    gc.disable()
+    try:
+        assert hooked()() is None
     finally:
         gc.enable()

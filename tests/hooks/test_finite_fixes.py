@@ -53,6 +53,8 @@ FIXES = {
     "gradient of power at zero": (ft.grad(lambda x: np.sum(x**0.5)), X, DOMAIN),
     "power of large numbers": (lambda x: x**2.5, LARGE, OVERFLOW),
     "divide by zero": (lambda x: 1 / x, X, DIVISOR),
+    "zero by zero": (lambda x: x / x, X, DIVISOR),
+    "remainder": (lambda x: np.fmod(x, np.abs(x)), X, DIVISOR),
     "reciprocal": (np.reciprocal, X, DIVISOR),
     "divide by a small number": (lambda x: x / 1e-300, LARGE, OVERFLOW),
     "exp": (np.exp, X, EXPONENT),

@@ -153,6 +153,8 @@ def test_errors():
         np.sin(X)
     with pytest.raises(KeyError, match=r"no histogram of 'cos'; there are: 'sin'"):
         hook.histogram("cos")
+    with pytest.raises(ValueError, match=r"the side 'forward' or 'backward', not 'back'"):
+        hook.histogram("sin", "back")
     with pytest.raises(ValueError, match=r"shape \(1,\), but 1 names need \(1, 2\)"):
         hook.draw(axes=[None])
 

@@ -1,6 +1,7 @@
 """What a hook is given and may return, and what it is called in messages."""
 
 import operator
+import threading
 
 import numpy
 import pytest
@@ -129,3 +130,90 @@ def test_a_tagged_number_decides_no_dtype():
     w = np.ones(3, dtype="float32")
     for f in (lambda x: ft.tag(x * 2, "b") * w, lambda x: ft.tag(x, "b") * w):
         assert f(1.5).dtype == ft.jit(f)(1.5).dtype == "float32"
+
+
+def generated(x):
+    yield np.sin(x)
+
+
+async def awaited(x):
+    return np.sin(x)
+
+
+async def iterated(x):
+    yield np.sin(x)
+
+
+WITH_HOOKS = {
+    "wrap": lambda fun: ft.hooks.wrap(fun, Hook()),
+    "capture": lambda fun: ft.hooks.capture(fun, "sin"),
+    "capture_grads": lambda fun: ft.hooks.capture_grads(fun, "sin"),
+    "edit": lambda fun: ft.hooks.edit(fun, "sin", np.cos),
+    "clip_gradients": lambda fun: ft.hooks.clip_gradients(fun, max_norm=1.0),
+}
+
+
+@pytest.mark.parametrize("fun", [generated, awaited, iterated])
+@pytest.mark.parametrize("name", WITH_HOOKS)
+def test_a_function_that_runs_after_its_call_is_refused(name, fun):
+    with pytest.raises(TypeError) as caught:
+        WITH_HOOKS[name](fun)
+    first, *_, fix = str(caught.value).splitlines()
+    assert first.startswith(f"{name} was given {fun.__name__}, a generator function or an async")
+    assert fix == f"  fix: ft.hooks.{name} of a plain function, within it"
+
+
+def test_an_ended_handle_has_no_block():
+    handle = use(Hook())
+    handle.remove()
+    with pytest.raises(RuntimeError, match=r"<handle \d+ of Hook, removed> does not begin again"):
+        handle.__enter__()
+    with use(Hook()) as left:
+        assert left.__enter__() is left
+    with pytest.raises(RuntimeError, match=r"fix: with ft.hooks.use\(hook\) as handle:"), left:
+        raise AssertionError
+
+
+def test_a_handle_has_no_block_in_another_thread():
+    seen, raised = [], []
+    handle = use(FnHook(forward=lambda op, inputs, output: seen.append(op.name)))
+
+    def work():
+        try:
+            with handle:
+                np.cos(1.0)
+        except RuntimeError as error:
+            raised.append(str(error).splitlines())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    ((what, *_, fix),) = raised
+    assert what == f"{handle!r} is of another thread: its hook sees no operations of this one"
+    assert fix == "  fix: with handle.shared():"
+    # It goes on in its own thread.
+    with handle:
+        np.sin(1.0)
+    assert seen == ["sin"]
+
+
+def test_a_handle_that_was_ended_by_another_thread_has_no_block():
+    handle = use(Hook())
+    thread = threading.Thread(target=handle.remove)
+    thread.start()
+    thread.join()
+    with pytest.raises(RuntimeError, match="does not begin again"), handle:
+        raise AssertionError
+
+
+def test_a_tag_that_looks_numbered_takes_no_other_value():
+    def f(x):
+        for i, name in enumerate(["h", "h:1", "h", "h", "h:1"], 1):
+            x = ft.tag(x + i, name)
+        return x
+
+    _, values = ft.hooks.capture(f, ["h", "h:1"])(np.zeros(()))
+    found = {name: float(value) for name, value in values.items()}
+    assert found == {"h": 1.0, "h:1": 3.0, "h:2": 6.0, "h:3": 10.0, "h:1:1": 15.0}
+    _, gradients = ft.hooks.capture_grads(f, ["h", "h:1"])(np.zeros(()))
+    assert list(gradients) == list(values)

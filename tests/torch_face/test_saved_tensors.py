@@ -67,3 +67,27 @@ def test_checkpoints_run_again_without_the_precision_of_a_later_block():
     with torch.autocast("cpu"):
         y.backward()
     assert torch.equal(layer.weight.grad, wanted)
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["after the block", "within it"])
+def test_a_tensor_that_is_packed_as_it_is_is_unpacked_too(within):
+    called = []
+
+    def pack(x):
+        called.append("pack")
+        return x
+
+    def unpack(x):
+        called.append("unpack")
+        return x * 0
+
+    x = torch.ones(3, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        y = x.exp()
+        loss = y.sum()
+        if within:
+            loss.backward()
+    if not within:
+        loss.backward()
+    assert called == ["pack", "unpack"]
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]

@@ -23,7 +23,7 @@ class saved_tensors_hooks(HookBlock):
 
     Args:
         pack_hook: takes a tensor and returns anything.
-        unpack_hook: takes that, and returns the tensor again.
+        unpack_hook: takes that, also where it is the tensor itself, and returns the tensor again.
 
     >>> import functensor.torch as torch
     >>> packed = []
@@ -44,14 +44,17 @@ class saved_tensors_hooks(HookBlock):
         check_function("saved_tensors_hooks", pack_hook, "pack_hook")
         check_function("saved_tensors_hooks", unpack_hook, "unpack_hook")
 
-        def pack(op: Any, value: Any) -> Any:
-            return pack_hook(TAPE.wrap(value._data, None))
+        def pack(op: Any, value: Any) -> list[Any]:
+            # In a list it is another value than the array, which is not unpacked.
+            return [pack_hook(TAPE.wrap(value._data, None))]
 
-        def unpack(op: Any, packed: Any) -> Any:
-            x = unpack_hook(packed)
+        def unpack(op: Any, packed: list[Any]) -> Any:
+            x = unpack_hook(*packed)
             return wrap(x._data) if isinstance(x, Tensor) else x
 
-        super().__init__(lambda: use(ResidualHook(pack=pack, unpack=unpack)))
+        hook = ResidualHook(pack=pack, unpack=unpack)
+        hook.always_unpacks = True
+        super().__init__(lambda: use(hook))
 
 
 class save_on_cpu(HookBlock):

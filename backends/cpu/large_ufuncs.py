@@ -27,7 +27,7 @@ LARGE_UFUNCS = frozenset(
 # Arrays of fewer elements take less time than it may take to wake a thread.
 FEWEST_SHARED_ELEMENTS = 1 << 19
 ELEMENTS_OF_A_PART = 1 << 17
-NUMBERS = frozenset({int, float})
+WEAK_NUMBERS = frozenset({int, float})
 
 
 def shared_when_large(ufunc: Any) -> Callable[..., Any]:
@@ -36,14 +36,14 @@ def shared_when_large(ufunc: Any) -> Callable[..., Any]:
 
     def of_one(x: Any) -> Any:
         if type(x) is ndarray and x.size >= FEWEST_SHARED_ELEMENTS:
-            return in_parts(ufunc, x)
+            return shared_ufunc(ufunc, x)
         return ufunc(x)
 
     def of_two(x: Any, y: Any) -> Any:
         if type(x) is ndarray and x.size >= FEWEST_SHARED_ELEMENTS:
-            return in_parts(ufunc, x, y)
+            return shared_ufunc(ufunc, x, y)
         if type(y) is ndarray and y.size >= FEWEST_SHARED_ELEMENTS:
-            return in_parts(ufunc, y, x, turned=True)
+            return shared_ufunc(ufunc, y, x, turned=True)
         return ufunc(x, y)
 
     run = wraps(ufunc)(of_one if ufunc.nin == 1 else of_two)
@@ -51,11 +51,11 @@ def shared_when_large(ufunc: Any) -> Callable[..., Any]:
     return run
 
 
-def in_parts(ufunc: Any, x: Buffer, *others: Any, turned: bool = False) -> Any:
+def shared_ufunc(ufunc: Any, x: Buffer, *others: Any, turned: bool = False) -> Any:
     """Returns what a ufunc makes of a large array and maybe another operand, first if turned."""
     operands = (*others, x) if turned else (x, *others)
     shared = x.dtype.char in "fd" and x.dtype.isnative and is_sharing_possible()
-    if not (shared and all(fits(y, x) for y in others)):
+    if not (shared and all(fits_beside(y, x) for y in others)):
         return ufunc(*operands)
     order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
     if not x.transpose(order).flags.c_contiguous:
@@ -79,10 +79,10 @@ def in_parts(ufunc: Any, x: Buffer, *others: Any, turned: bool = False) -> Any:
     return result
 
 
-def fits(y: Any, x: Buffer) -> bool:
+def fits_beside(y: Any, x: Buffer) -> bool:
     """Says whether the result for x and y has x's shape, layout and dtype."""
     if type(y) is not np.ndarray:
-        return type(y) in NUMBERS or type(y) is x.dtype.type
+        return type(y) in WEAK_NUMBERS or type(y) is x.dtype.type
     if y.dtype != x.dtype or y.ndim > x.ndim:
         return False
     if y.shape == x.shape and y.strides == x.strides:

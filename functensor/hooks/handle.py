@@ -29,7 +29,7 @@ from .registration import Registration, registered
 __all__ = ["Handle", "check_hooked_function", "use", "wrap"]
 
 
-class Entrance(threading.local):
+class BlockEntrance(threading.local):
     """Enters the block of a registration in one thread, and raises an error in all others.
 
     Args:
@@ -82,7 +82,7 @@ class Handle(Registration):
         # Within a function that is staged it ends with the staging, and stays in the program.
         self._stays = self._trace.staged
         super().__init__(hook)
-        self._entrance: Any = Entrance(self._thread, ref(self))
+        self._entrance: Any = BlockEntrance(self._thread, ref(self))
 
     # An interrupt between the registration and the block would let it stand.
     __enter__ = InC(attrgetter("_entrance.enter"))

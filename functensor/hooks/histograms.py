@@ -31,7 +31,7 @@ NAMES: dict[str, Callable[[Operation], str | None]] = {
 }
 # The values of operations, or the cotangents of these values.
 Side: TypeAlias = Literal["forward", "backward"]
-SIDES = get_args(Side)
+KNOWN_SIDES = get_args(Side)
 
 
 class Tally:
@@ -160,7 +160,7 @@ class HistogramHook(Hook):
             KeyError: nothing of that name was met.
             ValueError: there is no such side.
         """
-        if side not in SIDES:
+        if side not in KNOWN_SIDES:
             raise ValueError(f"a histogram has the side 'forward' or 'backward', not {side!r}")
         with self._lock:
             known = {key[0] for key in self._tallies}

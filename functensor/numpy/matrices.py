@@ -129,7 +129,7 @@ def matvec(
     refuse_out("matvec", out)
     if axes is not None:
         return on_axes(matvec, np.matvec.signature, (x1, x2), axes)
-    matrix = _matrix("matvec", x1)
+    matrix = _as_matrices("matvec", x1)
     column = ops.expand_dims(asarray(x2), -1)
     return ops.index(ops.matmul(matrix, column), (Ellipsis, 0))
 
@@ -162,12 +162,12 @@ def vecmat(
     refuse_out("vecmat", out)
     if axes is not None:
         return on_axes(vecmat, np.vecmat.signature, (x1, x2), axes)
-    matrix = _matrix("vecmat", x2)
+    matrix = _as_matrices("vecmat", x2)
     row = ops.expand_dims(ops.conj(asarray(x1)), -2)
     return ops.index(ops.matmul(row, matrix), (Ellipsis, 0, slice(None)))
 
 
-def _matrix(name: str, x: ArrayLike) -> Array:
+def _as_matrices(name: str, x: ArrayLike) -> Array:
     """Returns matrices as an array."""
     matrix = asarray(x)
     if matrix.ndim < 2:

@@ -1,4 +1,4 @@
-"""What sharing of work outside of plans has saved, and what it has cost.
+"""Balance of sharing work outside of plans: the time that it has saved, less what it has cost.
 
 Where other processes want the cores, a thread that has a part waits for its core, and the caller
 for the part. Few pieces of work wait, each for some milliseconds. So what they cost is added up.

@@ -266,7 +266,7 @@ def is_waiting(x: Any) -> bool:
 # -- forms
 
 
-def nothing() -> None:
+def no_array() -> None:
     """Stands in place of a weak reference to an array that is no more."""
 
 
@@ -285,7 +285,7 @@ class ArrayForm(Form):
         self.device = device_of(buffer)
         self.axes = memory_order(buffer)
         # The array itself will do for as long as somebody holds it.
-        self.latest: Callable[[], Any] = nothing if packing.hook.always_unpacks else ref(buffer)
+        self.latest: Callable[[], Any] = no_array if packing.hook.always_unpacks else ref(buffer)
         # The range of the residual, for hooks that look at its replacement later.
         self.range = Range(buffer) if is_looked_at(op) else None
 

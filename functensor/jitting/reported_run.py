@@ -64,14 +64,14 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
     raised: Exception | None = None
     if entry.false_alarms < MOST_FALSE_ALARMS:
         # None where the processor does not tell of all.
-        told_by_code, raised = tried(entry.compiled.told, leaves)
+        told_by_code, raised = tried_below_hooks(entry.compiled.told, leaves)
     quick, words = told_by_code or (None, None)
     asks_again = words is None or not looked_for.isdisjoint(words)
     found: dict[str, int] = {}
     outs: Any = quick
     if asks_again:
         report = found.__setitem__
-        outs, raised = tried(entry.compiled.reported, leaves, report, earlier=raised)
+        outs, raised = tried_below_hooks(entry.compiled.reported, leaves, report, earlier=raised)
     try:
         if key not in entry.looked or not looked_for.isdisjoint(found):
             silently(again, ())
@@ -90,7 +90,7 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
     return entry.outputs(leaves, outs)
 
 
-def tried(
+def tried_below_hooks(
     run: Callable[..., Any], *args: Any, earlier: Exception | None = None
 ) -> tuple[Any, Exception | None]:
     """Calls a function below hooks.

@@ -127,11 +127,31 @@ def is_filled(cell: CellType) -> bool:
 
 @lru_cache(maxsize=1024)
 def assigned_names(code: CodeType) -> frozenset[str]:
-    """Returns the variables of outer functions that a function, or one within it, assigns to."""
-    steps = dis.get_instructions(code)
+    """Returns the variables of outer functions that a function, or one within it, assigns to.
+
+    Those to whose elements it writes are among them: ``calls[0] += 1``, ``np.exp(x, out=space)``.
+    """
+    steps = list(dis.get_instructions(code))
     stored = {step.argval for step in steps if step.opname in ("STORE_DEREF", "DELETE_DEREF")}
+    # A subscript begins with the name of what it is one of.
+    places = {place_of(step) for step in steps if step.opname in STORES}
+    for step, following in zip(steps, steps[1:]):
+        if step.opname == "LOAD_DEREF":
+            # Names of keywords follow the last of their values.
+            keywords: Any = None
+            if following.opname in ("KW_NAMES", "LOAD_CONST"):
+                keywords = code.co_consts[following.arg or 0]
+            as_out = isinstance(keywords, tuple) and keywords[-1:] == ("out",)
+            if as_out or place_of(step) in places:
+                stored.add(step.argval)
     inner = [assigned_names(x) for x in code.co_consts if isinstance(x, CodeType)]
     return frozenset(code.co_freevars).intersection(stored.union(*inner))
+
+
+def place_of(step: dis.Instruction) -> tuple[int | None, int | None]:
+    """Returns the line and the column where what an instruction is for begins."""
+    where = step.positions
+    return (None, None) if where is None else (where.lineno, where.col_offset)
 
 
 def closed_over(fun: FunctionType) -> dict[str, Any]:

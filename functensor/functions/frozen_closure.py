@@ -93,13 +93,18 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
 def copy_of(x: ndarray[Any, Any]) -> ndarray[Any, Any]:
     """Returns a copy of an array, which nobody changes: the last one, if that is still the same."""
     last = last_copies.get(id(x))
-    if last is not None and (last.shape, last.dtype) == (x.shape, x.dtype):
-        if not x.dtype.hasobject and same_bits(last, x):
-            return last
+    if last is not None and is_same(last, x):
+        return last
     made = last_copies[id(x)] = x.copy()
     # So that it is copied once, however often the function runs again.
     made.flags.writeable = False
     return made
+
+
+def is_same(x: ndarray[Any, Any], y: ndarray[Any, Any]) -> bool:
+    """Says whether two arrays have the same shape, dtype and bits."""
+    alike = x.shape == y.shape and x.dtype == y.dtype and not x.dtype.hasobject
+    return alike and same_bits(x, y)
 
 
 def is_same_cell(a: CellType, b: CellType) -> bool:

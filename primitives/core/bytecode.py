@@ -13,6 +13,7 @@ from __future__ import annotations
 import dis
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -135,7 +136,7 @@ def assigned_names(code: CodeType) -> frozenset[str]:
     stored = {step.argval for step in steps if step.opname in ("STORE_DEREF", "DELETE_DEREF")}
     # A subscript begins with the name of what it is one of.
     places = {place_of(step) for step in steps if step.opname in STORES}
-    for step, following in zip(steps, steps[1:]):
+    for step, following in pairwise(steps):
         if step.opname == "LOAD_DEREF":
             # Names of keywords follow the last of their values.
             keywords: Any = None

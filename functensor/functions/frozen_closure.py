@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from ..backends.errors.public_functions import is_entry
 from ..primitives.core.buffers import is_changeable, same_bits
-from ..primitives.core.bytecode import assigned_names, closed_over, is_filled
+from ..primitives.core.bytecode import assigned_names, closed_over, is_filled, written_names
 from .alike import CONSTANTS
 
 __all__ = ["Copies", "frozen"]
@@ -68,10 +68,12 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
             assigned = assigned_names(x.__code__)
             variables = zip(filled, x.__code__.co_freevars, strict=True)
             filled = [f and name not in assigned for f, name in variables]
-            for name, value in closed_over(x).items() if assigned else ():
-                if name in assigned and type(value) is ndarray:
-                    # Other functions are to see what is written to it.
+            written = written_names(x.__code__)
+            for name, value in closed_over(x).items() if written else ():
+                # Other functions are to see what is written to it, or to a part of it.
+                while name in written and type(value) is ndarray:
                     copies[id(value)] = value
+                    value = value.base
         # A name that is not defined yet will be found in the cell itself.
         cells = [CellType() if f else c for f, c in zip(filled, x.__closure__, strict=True)]
         made = FunctionType(x.__code__, x.__globals__, x.__name__, x.__defaults__, tuple(cells))

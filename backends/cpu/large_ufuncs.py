@@ -1,7 +1,8 @@
 """NumPy's functions of single elements for large arrays, in parts that threads share.
 
 Each of them is one pass over memory, which two cores read and write in half of the time of one.
-Results have the bits and the layout of NumPy's own.
+Results have the bits and the layout of NumPy's own. Where two NaN meet, either of them comes out:
+NumPy's choice depends on the place in an array.
 """
 
 from __future__ import annotations

@@ -7,17 +7,20 @@ from functools import partial
 from operator import is_
 from types import CellType, FunctionType
 from typing import Any
+from weakref import WeakValueDictionary
 
 from numpy import ndarray
 
 from ..backends.errors.public_functions import is_entry
-from ..primitives.core.buffers import is_changeable
-from ..primitives.core.bytecode import assigned_names, is_filled
+from ..primitives.core.buffers import is_changeable, same_bits
+from ..primitives.core.bytecode import assigned_names, closed_over, is_filled, written_names
 from .alike import CONSTANTS
 
 __all__ = ["Copies", "frozen"]
 
 Copies = dict[int, Any]
+# The last copies of arrays, by the ids of these. One serves as long as its array is as it was.
+last_copies: WeakValueDictionary[int, ndarray[Any, Any]] = WeakValueDictionary()
 
 
 def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = False) -> Any:
@@ -31,7 +34,8 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
         x: the function, or a value that one closes over.
         copies: those that were made already, by the ids of the originals.
         in_place: whether it runs in the place of the original. What that changes is changed then:
-            variables that it assigns to, as a function that counts its calls, and streams of keys.
+            variables that it assigns to and elements of arrays that it writes to, as a function
+            that counts its calls, its attributes, and streams of keys.
         workspace: whether it may write to the arrays that it closes over, so that they are not
             copied.
     """
@@ -57,20 +61,27 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
             setattr(made, name, inner(getattr(x, name)))
     elif type(x) is ndarray and is_changeable(x):
         if not workspace:
-            copies[id(x)] = x.copy()
-            # So that it is copied once, however often the function runs again.
-            copies[id(x)].flags.writeable = False
+            copies[id(x)] = copy_of(x)
     elif isinstance(x, FunctionType) and x.__closure__:
         filled = [is_filled(cell) for cell in x.__closure__]
         if in_place:
             assigned = assigned_names(x.__code__)
             variables = zip(filled, x.__code__.co_freevars, strict=True)
             filled = [f and name not in assigned for f, name in variables]
+            written = written_names(x.__code__)
+            for name, value in closed_over(x).items() if written else ():
+                # Other functions are to see what is written to it, or to a part of it.
+                while name in written and type(value) is ndarray:
+                    copies[id(value)] = value
+                    value = value.base
         # A name that is not defined yet will be found in the cell itself.
         cells = [CellType() if f else c for f, c in zip(filled, x.__closure__, strict=True)]
         made = FunctionType(x.__code__, x.__globals__, x.__name__, x.__defaults__, tuple(cells))
         made.__kwdefaults__ = x.__kwdefaults__
-        made.__dict__.update(x.__dict__)
+        if in_place:
+            made.__dict__ = x.__dict__
+        else:
+            made.__dict__.update(x.__dict__)
         copies[id(x)] = made
         for cell, old, f in zip(cells, x.__closure__, filled, strict=True):
             if f:
@@ -79,6 +90,23 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
             # A public function of functensor, whose names never change, is told by its identity.
             copies[id(x)] = x
     return copies.get(id(x), x)
+
+
+def copy_of(x: ndarray[Any, Any]) -> ndarray[Any, Any]:
+    """Returns a copy of an array, which nobody changes: the last one, if that is still the same."""
+    last = last_copies.get(id(x))
+    if last is not None and is_same(last, x):
+        return last
+    made = last_copies[id(x)] = x.copy()
+    # So that it is copied once, however often the function runs again.
+    made.flags.writeable = False
+    return made
+
+
+def is_same(x: ndarray[Any, Any], y: ndarray[Any, Any]) -> bool:
+    """Says whether two arrays have the same shape, dtype and bits."""
+    alike = x.shape == y.shape and x.dtype == y.dtype and not x.dtype.hasobject
+    return alike and same_bits(x, y)
 
 
 def is_same_cell(a: CellType, b: CellType) -> bool:

@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 
 from ..primitives.core.array import Array
+from ..primitives.core.buffers import same_bits
 from ..primitives.core.errors import failure
 from ..primitives.core.reference_counts import ALONE, references_in
 from ..primitives.core.registry import registry as ops
@@ -31,24 +32,6 @@ __all__ = ["InMemory", "array_over", "tensor_over"]
 
 # Where every tensor has its buffer.
 BUFFER: Any = Array.__dict__["_data"]
-# So many are compared in no time by a copy.
-FEW_BYTES = 4096
-WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-
-
-def same_bits(x: Any, y: Any) -> bool:
-    """Says whether two buffers of one shape and dtype have the same bits, those of NaN too."""
-    x, y = np.asarray(x), np.asarray(y)
-    if x.nbytes <= FEW_BYTES:
-        return bool(x.tobytes() == y.tobytes())
-    if x.flags.c_contiguous and y.flags.c_contiguous and not x.nbytes % 8:
-        return bool((x.reshape(-1).view(WORDS[8]) == y.reshape(-1).view(WORDS[8])).all())
-    word = WORDS.get(x.itemsize)
-    if word is not None:
-        return bool(np.array_equal(x.view(word), y.view(word)))
-    if x.dtype.kind == "c":
-        return same_bits(x.real, y.real) and same_bits(x.imag, y.imag)
-    return bool(x.tobytes() == y.tobytes())
 
 
 def address(array: Any) -> int:

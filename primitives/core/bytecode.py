@@ -13,12 +13,13 @@ from __future__ import annotations
 import dis
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
 __all__ = [
     "assigned_names", "closed_over", "compares_with_none", "does_nothing", "drops_result",
-    "is_filled", "reads_after", "reads_item", "stores_item",
+    "is_filled", "reads_after", "reads_item", "stores_item", "written_names",
 ]  # fmt: skip
 
 # Since Python 3.12 an assignment to a slice with a colon is an instruction of its own.
@@ -132,6 +133,43 @@ def assigned_names(code: CodeType) -> frozenset[str]:
     stored = {step.argval for step in steps if step.opname in ("STORE_DEREF", "DELETE_DEREF")}
     inner = [assigned_names(x) for x in code.co_consts if isinstance(x, CodeType)]
     return frozenset(code.co_freevars).intersection(stored.union(*inner))
+
+
+@lru_cache(maxsize=1024)
+def written_names(code: CodeType) -> frozenset[str]:
+    """Returns the variables of outer functions to whose elements a function may write.
+
+    So does one within it: ``calls[0] += 1``, ``np.exp(x, out=buf)``, and a call whose result is
+    dropped, which is made for what it changes.
+    """
+    steps = list(dis.get_instructions(code))
+    written = set()
+    # A subscript begins with the name of what it is one of.
+    begun = {span_of(step)[0] for step in steps if step.opname in STORES}
+    dropped = [
+        span_of(step)
+        for step, following in pairwise(steps)
+        if step.opname.startswith("CALL") and following.opname == "POP_TOP"
+    ]
+    for step, following in pairwise(steps):
+        if step.opname == "LOAD_DEREF":
+            place = span_of(step)[0]
+            # Names of keywords follow the last of their values.
+            keywords: Any = None
+            if following.opname in ("KW_NAMES", "LOAD_CONST"):
+                keywords = code.co_consts[following.arg or 0]
+            as_out = isinstance(keywords, tuple) and keywords[-1:] == ("out",)
+            if as_out or place in begun or any(start <= place < end for start, end in dropped):
+                written.add(step.argval)
+    inner = [written_names(x) for x in code.co_consts if isinstance(x, CodeType)]
+    return frozenset(code.co_freevars).intersection(written.union(*inner))
+
+
+def span_of(step: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Returns where what an instruction is for begins, and ends: lines and columns."""
+    where = step.positions or dis.Positions()
+    start = where.lineno or 0, where.col_offset or 0
+    return start, (where.end_lineno or 0, where.end_col_offset or 0)
 
 
 def closed_over(fun: FunctionType) -> dict[str, Any]:

@@ -359,3 +359,18 @@ def test_threads_that_hold_blas_in_turn_give_its_threads_back():
         assert (seen, library.threads()) == ({1}, 2)
     finally:
         library.number = before
+
+
+def test_work_is_done_where_the_system_allows_no_more_threads():
+    code = """
+import threading
+from functensor.backends.cpu.plan.threads import pool
+threading.stack_size(1 << 47)  # more than there is
+done = []
+for _ in range(2):
+    pool.share(lambda: done.append(1), 3)
+    pool.call_helpers(lambda: done.append(1), 2)
+raise SystemExit((len(done), pool.pool.jobs.qsize()) != (2, 0))
+"""
+    run = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
+    assert run.returncode == 0

@@ -174,3 +174,53 @@ def test_gradients_within_programs_keep_arrays_that_change():
     assert_allclose(ft.jit(ft.grad(loss))(x), wanted)
     assert_allclose(ft.jit(ft.vmap(ft.grad(loss)))(x[None])[0], wanted)
     assert_allclose(ft.jit(ft.value_and_grad(loss))(x), (48**2 * 5.0, wanted))
+
+
+def test_rules_write_to_arrays_that_they_close_over():
+    calls, space, slopes, seen = np.zeros(2, int), np.empty(3), np.empty(3), np.zeros(3)
+
+    def fwd(y):
+        calls[0] += 1
+        np.multiply(ft.value(y), 2.0, out=space)
+        return y * y, ()
+
+    def bwd(saved, g):
+        calls[1] += 1
+        slopes[:] = ft.value(g)
+        np.copyto(seen, slopes)
+        return (space * g,)
+
+    f = ft.custom_vjp(lambda y: y * y)
+    f.defvjp(fwd, bwd)
+    assert_allclose(ft.grad(lambda x: 3 * fnp.sum(f(x)))(np.ones(3)), np.full(3, 6.0))
+    assert (*calls, *slopes, *seen) == (1, 1, 3, 3, 3, 3, 3, 3)
+
+
+def test_rules_count_in_their_attributes():
+    def bwd(y, g):
+        bwd.calls += 1
+        return (2 * y * g,)
+
+    bwd.calls = 0
+    f = ft.custom_vjp(lambda y: y * y)
+    f.defvjp(lambda y: (y * y, y), bwd)
+    for _ in range(2):
+        ft.grad(f)(3.0)
+    assert bwd.calls == 2
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_calls_share_the_copy_of_an_array_that_stays_as_it_is(changed):
+    array, met = np.ones(1000), []
+
+    def bwd(y, g):
+        met[:] = [*met, array]
+        return (2 * y * g * array[0],)
+
+    f = ft.custom_vjp(lambda y: y * y)
+    f.defvjp(lambda y: (y * y, y), bwd)
+    _, first = ft.vjp(f, 3.0)
+    array[0] += changed
+    _, second = ft.vjp(f, 3.0)
+    assert_allclose([*first(1.0), *second(1.0)], [6.0, 12.0 if changed else 6.0])
+    assert (met[0] is met[1]) is not changed

@@ -160,3 +160,17 @@ def test_what_minimize_calls_beside_the_objective_is_kept():
     for function, value in ((within_constraints, 4.0), (of_a_function, 2.6)):
         assert_allclose(ft.jit(function)(1.3), value, rtol=1e-6)
     assert_allclose(ft.grad(of_a_function)(1.3), 2.0, rtol=1e-6)
+
+
+def test_what_a_solver_calls_may_count_in_an_array():
+    calls = np.zeros(1, int)
+
+    def slope(y, t):
+        calls[0] += 1
+        return -y
+
+    def end(y):
+        return odeint(slope, y, TIMES)[-1]
+
+    assert_allclose(ft.grad(end)(1.0), np.exp(-1.0), rtol=1e-6)
+    assert calls[0] > 1

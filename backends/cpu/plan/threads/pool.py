@@ -110,8 +110,11 @@ class Pool:
         # The core on which no helper may run.
         self._caller = -1
 
-    def grow(self, helpers: int) -> None:
-        """Starts threads until there is that number of helpers."""
+    def grown(self, helpers: int) -> int:
+        """Starts threads until there is that number of helpers, and returns how many there are.
+
+        Where the system allows no more threads there are fewer, and it is not asked again.
+        """
         with self.lock:
             while self.started < helpers:
                 self.started += 1
@@ -119,9 +122,13 @@ class Pool:
                 thread = threading.Thread(
                     target=help_out, args=(self.jobs,), name=name, daemon=True
                 )
-                thread.start()
                 self._threads.append(thread)
-            self._caller = -1
+                try:
+                    thread.start()
+                except RuntimeError:
+                    self._threads.remove(thread)
+                self._caller = -1
+            return min(helpers, len(self._threads))
 
     def make_room(self) -> None:
         """Keeps helpers off the core that the caller runs on.
@@ -183,19 +190,18 @@ def share(work: Callable[[], Any], number: int) -> None:
     Every call takes its share of the work from an iterator that all have. Returns when all calls
     have returned, and raises what one of them raised.
     """
-    if number < 2:
+    helpers = pool.grown(number - 1) if number > 1 else 0
+    if not helpers:
         work()
         return
-    if pool.started < number - 1:
-        pool.grow(number - 1)
     pool.make_room()
-    job = Job(work, number - 1)
+    job = Job(work, helpers)
     try:
         pool.callers.add(job)
         if awake():
             # Helpers that look for work of machine code take this first.
             desk[CALLED_AWAY // 8] = 1
-        raised = worked(job, number - 1)
+        raised = worked(job, helpers)
     finally:
         pool.callers.discard(job)
         # Late helpers must not keep the arrays: a donated array that others hold is copied.
@@ -203,7 +209,7 @@ def share(work: Callable[[], Any], number: int) -> None:
         if not pool.callers:
             desk[CALLED_AWAY // 8] = 0
     if pool.last_served is not None and has_pieces():
-        call_helpers(pool.last_served, number - 1)
+        call_helpers(pool.last_served, helpers)
     if raised is not None:
         raise raised
 
@@ -215,12 +221,11 @@ def has_callers() -> bool:
 
 def call_helpers(work: Callable[[], Any], number: int) -> None:
     """Has helpers call a function of machine code, each of them once; waits for none of them."""
-    if pool.started < number:
-        pool.grow(number)
+    helpers = pool.grown(number)
     pool.make_room()
     pool.last_served = work
     if pool.jobs.empty():
-        for _ in range(number):
+        for _ in range(helpers):
             pool.jobs.put(Job(work, 1))
 
 

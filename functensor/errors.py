@@ -99,4 +99,7 @@ def explain(number: int | None = None) -> str:
 publish(globals())
 
 if __name__ == "__main__":
-    print(explain(*map(int, sys.argv[1:2])))
+    try:
+        print(explain(*map(int, sys.argv[1:2])))
+    except ValueError as error:
+        sys.exit(str(error))

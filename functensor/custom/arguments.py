@@ -233,6 +233,19 @@ class RuleBearer:
         """Returns the function, by which `likeness` compares this object with others."""
         return self._fun
 
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Stays itself, as functions do: parts of a model may be copied."""
+        return self
+
+    def __reduce__(self) -> str:
+        """Returns its name, by which functions are pickled."""
+        return str(getattr(self, "__qualname__", self))
+
     def __get__(self, instance: object | None, owner: type | None = None) -> Self:
         """Stays itself in a class; what has this method is a routine to ``help``."""
         return self

@@ -5,6 +5,9 @@ Names stand for others by then, such as the variable of a loop.
 
 # ruff: noqa: B023 - what is tested
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -224,3 +227,21 @@ def test_calls_share_the_copy_of_an_array_that_stays_as_it_is(changed):
     _, second = ft.vjp(f, 3.0)
     assert_allclose([*first(1.0), *second(1.0)], [6.0, 12.0 if changed else 6.0])
     assert (met[0] is met[1]) is not changed
+
+
+@ft.custom_vjp
+def cube(x):
+    return x * x * x
+
+
+cube.defvjp(lambda x: (x * x * x, x), lambda x, g: (3 * x * x * g,))
+
+
+def test_copies_and_pickles_are_the_function_itself():
+    assert copy.deepcopy({"activation": cube})["activation"] is cube
+    assert pickle.loads(pickle.dumps(cube)) is cube
+    assert ft.grad(copy.copy(cube))(2.0) == 12.0
+    nameless = ft.custom_jvp(lambda x: x)
+    assert copy.deepcopy(nameless) is nameless
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(nameless)

@@ -374,6 +374,9 @@ def test_what_a_message_says_to_run_runs():
     run = subprocess.run([sys.executable, *command[1:]], capture_output=True, text=True)
     assert run.stdout.strip() == ft.errors.explain(16)
     assert run.stderr == ""
+    run = subprocess.run([sys.executable, *command[1:3], "99"], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.startswith("there is no error 99; there are 1, 2")
 
 
 def test_tensors_have_their_messages_whichever_name_is_asked_for_first():

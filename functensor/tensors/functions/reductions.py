@@ -11,14 +11,7 @@ from ...backends.annotations import DTypeLike
 from ...primitives.core.array import Array
 from ...primitives.core.registry import registry as ops
 from ...primitives.core.shape_dtype import canonical_axis
-from .naming import (
-    as_floats,
-    as_tensor_result,
-    copied,
-    error_of,
-    first_places,
-    with_words,
-)
+from .naming import as_floats, as_tensor_result, copied, error_of, first_places, with_words
 
 __all__ = [
     "AMinMax",

@@ -115,6 +115,8 @@ class Pool:
 
         Where the system allows no more threads there are fewer, and it is not asked again.
         """
+        if self.started >= helpers:
+            return min(helpers, len(self._threads))
         with self.lock:
             while self.started < helpers:
                 self.started += 1

@@ -255,8 +255,7 @@ def select(
     out, *parts = operands_together("select", default, *condlist, *choicelist)
     condlist, choicelist = parts[: len(condlist)], parts[len(condlist) :]
     # The default does not take the dtype of one choice.
-    dtype = result_type(*choicelist, default)
-    out = ops.astype(out, dtype)
+    out = ops.astype(out, result_type(*choicelist, out))
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         out = ops.where(condition, choice, out)
     return out

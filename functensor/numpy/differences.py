@@ -95,8 +95,9 @@ def insert(
     >>> np.insert(np.array([1.0, 2.0]), [0, 2], [5.0, 6.0])
     Array([5., 1., 2., 6.], dtype=float64, device='cpu')
     """
+    arr, values = operands_together("insert", arr, values)
     arr = asarray(arr)
-    arr, values = arrays_together((arr, checked_number(values, arr.dtype)), "insert")
+    values = array_beside(arr, checked_number(values, arr.dtype))
     if axis is None:
         arr, axis = ops.reshape(arr, -1), 0
     axis = canonical_axis(axis, len(arr.shape))

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.gpu
 X = numpy.array([3.0, 1.0, 2.0, 2.0])
 MATRIX = numpy.array([[2.0, 1.0], [1.0, 3.0]])
 MASK = numpy.array([True, False, True, True])
+ONES = [1.0, 2.0, 3.0, 4.0]
 
 CALLS = {
     "append": lambda x, m: np.append(x, 5.0),
@@ -75,71 +76,6 @@ def test_numbers_and_lists_go_where_arrays_are(name):
     there = CALLS[name](ft.to_device(X, "cuda"), ft.to_device(MATRIX, "cuda"))
     assert there.device == "cuda:0"
     assert_allclose(there, here, rtol=1e-9)
-
-
-# Functions of two operands, of which either may be a list.
-PAIRS = {
-    "add": np.add,
-    "allclose": np.allclose,
-    "append": np.append,
-    "array_equal": np.array_equal,
-    "array_equiv": np.array_equiv,
-    "average": lambda a, b: np.average(a, weights=b),
-    "clip": lambda a, b: np.clip(a, 0.0, b),
-    "concatenate": lambda a, b: np.concatenate([a, b]),
-    "convolve": np.convolve,
-    "correlate": np.correlate,
-    "cov": np.cov,
-    "cross": lambda a, b: np.cross(a[:3], b[:3]),
-    "diff": lambda a, b: np.diff(a, append=b),
-    "digitize": np.digitize,
-    "divmod": lambda a, b: np.divmod(a, b)[0],
-    "dot": np.dot,
-    "ediff1d": np.ediff1d,
-    "einsum": lambda a, b: np.einsum("i,i", a, b),
-    "float_power": np.float_power,
-    "geomspace": lambda a, b: np.geomspace(a, b, 3),
-    "gradient": np.gradient,
-    "histogram": lambda a, b: np.histogram(a, b)[0],
-    "hstack": lambda a, b: np.hstack([a, b, 1.0]),
-    "in1d": np.isin,
-    "inner": np.inner,
-    "insert": lambda a, b: np.insert(a, [0, 1, 2, 3], b),
-    "interp": lambda a, b: np.interp(a, b, b),
-    "intersect1d": np.intersect1d,
-    "isclose": np.isclose,
-    "isin": np.isin,
-    "kron": np.kron,
-    "lexsort": lambda a, b: np.lexsort((a, b)),
-    "linspace": lambda a, b: np.linspace(a, b, 3),
-    "logspace": lambda a, b: np.logspace(a, b, 3),
-    "outer": np.outer,
-    "percentile": np.percentile,
-    "polyadd": np.polyadd,
-    "polyfit": lambda a, b: np.polyfit(a, b, 1),
-    "polymul": np.polymul,
-    "polyval": np.polyval,
-    "searchsorted": np.searchsorted,
-    "select": lambda a, b: np.select([[True, False, True, False]], [a], b),
-    "setdiff1d": np.setdiff1d,
-    "stack": lambda a, b: np.stack([a, b]),
-    "tensordot": lambda a, b: np.tensordot(a, b, 1),
-    "trapezoid": np.trapezoid,
-    "union1d": np.union1d,
-    "vdot": np.vdot,
-    "vstack": lambda a, b: np.vstack([a, b]),
-    "where": lambda a, b: np.where([True, False, True, False], a, b),
-}
-ONES = [1.0, 2.0, 3.0, 4.0]
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_lists_go_where_the_other_operand_is(name):
-    there = ft.to_device(numpy.array(ONES), "cuda")
-    for operands in ((there, ONES), (ONES, there)):
-        got = PAIRS[name](*operands)
-        assert got.device == "cuda:0"
-        assert_allclose(got, PAIRS[name](np.asarray(ONES), np.asarray(ONES)), rtol=1e-9)
 
 
 def test_lists_of_which_one_is_of_another_kind():

@@ -30,6 +30,9 @@ __all__ = ["Module", "Printer", "printed_module"]
 MOST_INLINED_CALLS = 12
 # Longer bodies are not written again for the last places of a loop.
 LONGEST_REPEATED_BODY = 24
+# A loop of few steps that are short is written without one: this is how many statements all steps
+# have at most.
+MOST_STATEMENTS_IN_A_ROW = 32
 SIGNATURE = "i64 %number, i64 %low, i64 %high, ptr %scratch, ptr %buffers"
 
 
@@ -158,7 +161,9 @@ class Printer(StatementPrinter):
         else:
             whole = self._whole_end(loop, low, high)
             self._axis, self._width = loop.axis, loop.lanes
-            if whole != low:
+            if has_few_steps(loop):
+                self._steps(loop, int(whole))
+            elif whole != low:
                 self._turns(loop, low, whole, folds)
             if has_cheap_rest(loop):
                 self._pieces(loop, int(whole))
@@ -237,6 +242,14 @@ class Printer(StatementPrinter):
         lines.begin(behind)
         self._forget()
 
+    def _steps(self, loop: For, end: int) -> None:
+        """Writes full steps one behind the other, without a loop."""
+        for place in range(0, end, loop.lanes):
+            self._stand(loop.axis, str(place))
+            self._forget()
+            self._statements(loop.body)
+        self._forget()
+
     def _copy_at(self, loop: For, place: str, high: str, number: int) -> Copy:
         """Returns the copy for a place of several; behind the last one it is that again."""
         if number:
@@ -293,8 +306,27 @@ def has_cheap_rest(loop: For) -> bool:
         not loop.axis.block
         and not loop.folds
         and len(loop.body) <= LONGEST_REPEATED_BODY
-        and not any(
-            isinstance(s, Let) and s.operation in KERNEL_FUNCTIONS
-            for s in all_statements(loop.body)
-        )
+        and not calls_functions(loop)
+    )
+
+
+def has_few_steps(loop: For) -> bool:
+    """Says whether a loop with lanes is written as full steps one behind the other.
+
+    Stores that cross the lines of a cache, as most of NumPy's arrays make them, wait for each
+    other in a loop: 256 outer products of 64 numbers take an eighth less without one.
+    """
+    return (
+        not loop.axis.block
+        and not loop.folds
+        and loop.axis.extent // loop.lanes * len(loop.body) <= MOST_STATEMENTS_IN_A_ROW
+        and not any(isinstance(s, For) for s in loop.body)
+        and not calls_functions(loop)
+    )
+
+
+def calls_functions(loop: For) -> bool:
+    """Says whether a loop calls functions that are written out, which are long."""
+    return any(
+        isinstance(s, Let) and s.operation in KERNEL_FUNCTIONS for s in all_statements(loop.body)
     )

@@ -17,6 +17,7 @@ from ..backends import get as get_backend
 from ..backends.config import config
 from ..backends.errors.warnings import warn_user
 from ..backends.logs import log_debug
+from ..passes.constants_in_order import constants_in_order
 from ..passes.fusion import fusion
 from ..passes.index_ranges import IndexRanges
 from ..passes.kernel_forms import kernel_forms
@@ -259,14 +260,14 @@ def scheduled_plan(program: Program, donated: Sequence[int]) -> Any:
 
 def native_program(program: Program) -> Program:
     """Returns a staged program in the form of which machine code is made: its regions are fused."""
-    forms = kernel_forms(optimized(program, stacks=False))
+    forms = constants_in_order(kernel_forms(optimized(program, stacks=False)))
     return fusion(forms, 0, get_backend("numpy").native_test(forms))
 
 
 def native_body(program: Program) -> Program:
     """Returns a loop's or a choice's program in that form; single equations are regions, too."""
     forms = kernel_forms(loop_forms(optimized(program, stacks=False)))
-    updates = scatters_as_updates(scatter_updates(forms))
+    updates = constants_in_order(scatters_as_updates(scatter_updates(forms)))
     takes = get_backend("numpy").native_test(updates, of_loop=True)
     ranges = IndexRanges(updates.equations)
 

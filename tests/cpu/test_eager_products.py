@@ -280,3 +280,31 @@ def test_large_products_of_all_kinds(shapes, dtype):
         got = np.asarray(fnp.asarray(x) @ fnp.asarray(y))
         assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
         assert_rounded(got, x, y)
+
+
+@needs_code
+def test_helpers_take_the_last_parts_first():
+    text = """
+    define void @note(ptr %places, i64 %number) {
+      %count = load i64, ptr %places
+      %next = add i64 %count, 1
+      store i64 %next, ptr %places
+      %above = add i64 %number, 1
+      %place = getelementptr i64, ptr %places, i64 %above
+      store i64 %next, ptr %place
+      ret void
+    }"""
+    code = machine.machine_code(text, ["note"])
+    order = np.zeros(6, np.int64)
+    own = team.TeamOfPieces.taken(helped=False)
+    own.memory[team.FUNCTION // 8] = code.address("note")
+    own.memory[team.ARGUMENTS_PLACE // 8] = order.ctypes.data
+    own.memory[team.FINISHED // 8] = 0
+    own.memory[0] = 5 << 16
+    own.show()
+    team.serve_teams()
+    assert order.tolist() == [5, 5, 4, 3, 2, 1]
+    assert own.memory[team.FINISHED // 8] == 5
+    own.memory[0] = 0
+    own.give_back()
+    desk.clear_desk()

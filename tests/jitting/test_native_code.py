@@ -309,12 +309,12 @@ def test_a_segment_that_refuses_arrays_says_why(monkeypatch):
     monkeypatch.setattr(Segment, "__init__", recorded)
     x = np.arange(12.0).reshape(3, 4)
     compiled(lambda x: (fnp.tanh(x) @ x.T) * 2, x)
-    segment = next(segment for segment in made if hasattr(segment, "enter"))
+    segment = next(segment for segment in made if hasattr(segment, "call"))
     results = [np.empty(out.type.shape) for out in segment.outputs]
     memory = np.empty(segment.memory, np.uint8) if segment.memory else None
     segment.again(x, *results, memory)
     np.testing.assert_allclose(results[0], np.tanh(x) @ x.T * 2)
-    segment.enter = lambda *arrays: True
+    segment.call = lambda *arrays: True
     with pytest.raises(RuntimeError, match=r"not aligned, or .* no class: float64\[3, 4\]$"):
         segment.again(x, *results, memory)
 

@@ -72,7 +72,7 @@ def test_steps_that_are_written_out_have_equal_functions(monkeypatch):
     seen = np.random.default_rng(0).normal(size=(20, 1))
     jitted = ft.jit(likelihood).compile(NOISE, seen)
     assert_same(jitted(NOISE, seen), likelihood(NOISE, seen), 1e-12)
-    machine = {id(x.enter): x for x in segments_of(jitted)}
+    machine = {id(x.call): x for x in segments_of(jitted)}
     assert len(segments_of(jitted)) > 15
     assert len(machine) == len(segments_of(jitted))
 

@@ -95,3 +95,18 @@ def test_functions_that_share_their_work_are_called_once(names, dtype):
     run_compiled(kernel, found, [(0, 0, 45)])
     for right, array in zip(wanted, found):
         np.testing.assert_array_equal(array, right)
+
+
+@pytest.mark.parametrize(("columns", "loops"), [(64, 2), (72, 2), (512, 3)])
+def test_few_short_steps_are_written_without_a_loop(columns, loops):
+    graph = ExprGraph((3, 5, columns))
+    x, y = graph.input(0, "float32", [0, 1]), graph.input(1, "float32", [0, 2])
+    product = x * y
+    kernel = scheduled("outer", graph, [x, y], [KernelResult(product, product.axes)], whole=True)
+    assert printed_module([kernel]).count("phi i64") == loops
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=n).astype(np.float32) for n in (15, 3 * columns)]
+    wanted, found = arrays_of(kernel, inputs, 3), arrays_of(kernel, inputs, 3)
+    interpret(kernel, wanted, 0, 0, 3)
+    run_compiled(kernel, found, [(0, 0, 3)])
+    np.testing.assert_array_equal(found[-1], wanted[-1])

@@ -278,7 +278,7 @@ class SegmentCode:
         self._refuse_moved(equation)
         (out,), params = equation.outputs, equation.params
         x, *rest = equation.operands
-        if rest or not is_variable(x) or not self._has_view(x, out) or not out.type.size:
+        if rest or not self._has_view(x, out) or not out.type.size:
             raise NotNative("no view")
         lying = self._layout(x)
         name = equation.primitive.name

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....native.entry import ObjectsCall, objects_call
-from ....native.team import Team
 from .shared_calls import SharedCall
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class SegmentRun:
         keeps_lock: whether other threads of Python wait meanwhile.
         is_checked: whether an index of its loops may be out of bounds.
         function: the name of its function.
-        enter: the function, once it is machine code.
+        call: calls the function once it is machine code, by threads where these share its work.
     """
 
     def __init__(
@@ -38,7 +37,7 @@ class SegmentRun:
         self.keeps_lock = keeps_lock
         self.is_checked = is_checked
         self.function = ""
-        self.enter: ObjectsCall
+        self.call: Callable[..., Any]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Returns what is pickled: neither machine code nor equations."""
@@ -63,10 +62,7 @@ class SegmentRun:
         for i in results:
             if not (given[i].flags.c_contiguous and given[i].flags.aligned):
                 given[i] = np.empty(given[i].shape, given[i].dtype)
-        if self.is_shared:
-            team = Team.taken(helped=False)
-            given.append(team.memory)
-        if self.enter(*given):
+        if self.call(*given):
             if self.is_checked:
                 return True
             found = ", ".join(f"{x.dtype}{list(x.shape)}" for x in given[:count])
@@ -112,8 +108,6 @@ def entered(code: Code, segments: Sequence[SegmentRun]) -> dict[str, ObjectsCall
     """Gives segments their functions; returns these by the names that plans use."""
     for run in segments:
         count = run.arrays + run.results + 1 + run.is_shared
-        run.enter = objects_call(code, run.function, count, keeps_lock=run.keeps_lock)
-    return {
-        f"segment_{i}": SharedCall(run.enter) if run.is_shared else run.enter
-        for i, run in enumerate(segments)
-    }
+        enter = objects_call(code, run.function, count, keeps_lock=run.keeps_lock)
+        run.call = SharedCall(enter) if run.is_shared else enter
+    return {f"segment_{i}": run.call for i, run in enumerate(segments)}

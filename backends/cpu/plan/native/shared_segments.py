@@ -6,7 +6,8 @@ The segment's own thread and helpers take the parts of one call, and then go on 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +41,16 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedSegment", "single"]
 
-# Efforts count tenths of a nanosecond, about. Smaller work is not worth a hand-off. Larger work
-# does not need this one, and memory for its results is better given back after each call.
+# Efforts count tenths of a nanosecond, about. Smaller work is not worth what the call of a segment
+# takes longer for a hand-off. Larger work does not need this one, and memory for its results is
+# better given back after each call.
 SMALLEST_HANDED_EFFORT, LARGEST_HANDED_EFFORT = 200_000, 60_000_000
 # A region has so many blocks at least, and one more for each such effort.
 FEWEST_REGION_PARTS, MOST_REGION_PARTS, EFFORT_OF_BLOCK = 4, 16, 500_000
 # The same limits for the multiplications of products.
 SMALLEST_SHARED_PRODUCT, LARGEST_SHARED_PRODUCT = 1 << 19, 1 << 29
+# Work of so much is shared where the segment has such calls.
+SMALLEST_ACCOMPANYING_EFFORT, SMALLEST_ACCOMPANYING_PRODUCT = 50_000, 1 << 17
 # A segment of a long program ends no earlier where its first equation comes again.
 FEWEST_BEFORE_REPEATS = 100
 # Fewer equations of numbers alone are left to Python, and fewer elements of a single equation.
@@ -67,6 +71,11 @@ class SharedSegment(SegmentWithLoops):
     is_shared = False
     # How many equations of numbers it has.
     _count_of_numbers = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # What makes the work of a call in parts, by the call's number.
+        self._accompanying: dict[int, Callable[[], WorkInParts]] = {}
 
     @property
     def works(self) -> bool:
@@ -105,6 +114,8 @@ class SharedSegment(SegmentWithLoops):
     def end(self) -> None:
         """Ends the collection: there comes no equation more."""
         self._close_numbers()
+        for number, in_parts in self._accompanying.items() if self.is_shared else ():
+            self._calls[number] = self._calls[number]._replace(kernel=in_parts())
 
     def _add(self, equation: EquationLike) -> None:
         if is_deferred(equation) and self._numbers.take(equation):
@@ -119,11 +130,16 @@ class SharedSegment(SegmentWithLoops):
         late = [result for result in graph.results if result.late]
         wanted = max(int(effort / EFFORT_OF_BLOCK), FEWEST_REGION_PARTS)
         count = min(wanted, MOST_REGION_PARTS, graph.grid.rows)
+        accompanies = SMALLEST_ACCOMPANYING_EFFORT <= effort < SMALLEST_HANDED_EFFORT and count > 1
         fits = SMALLEST_HANDED_EFFORT <= effort < LARGEST_HANDED_EFFORT and count > 1
+        # Sums of parts are decided now, by what came before.
+        fits |= accompanies and self.is_shared
         if not fits or any(r.imag is not None or r.node.dtype.char not in "fd" for r in late):
+            if accompanies and not late:
+                self._accompanying[len(self._calls)] = partial(in_parts, region, count)
             super()._add_region(region, given, outs)
             return
-        work = KernelInParts(region.kernel(whole=False), graph.grid.rows, count)
+        work = in_parts(region, count)
         if work.memory > MOST_SCRATCH:
             super()._add_region(region, given, outs)
             return
@@ -158,7 +174,10 @@ class SharedSegment(SegmentWithLoops):
         left, right = (matrix_stack(v, stack) for v in (x, y))
         sizes = rows, columns, terms
         dtype = operand_dtype(into.owner)
-        product = ProductInParts(self.blas, dtype, stack, sizes, left, right, most)
+        shared = partial(ProductInParts, self.blas, dtype, stack, sizes, left, right)
+        product = shared(most)
+        if work >= SMALLEST_ACCOMPANYING_PRODUCT and product.parts == 1:
+            self._accompanying[len(self._calls)] = partial(shared, threads.number)
         self._calls.append(SegmentCall(product, (x, y, into), 2))
         self.is_shared |= product.parts > 1
         return work
@@ -253,6 +272,11 @@ class SharedSegment(SegmentWithLoops):
             shared_call(lines, module, "%team", name, room, work.parts)
         else:
             lines.add(f"call void @{name}(ptr {room}, i64 0)")
+
+
+def in_parts(region: RegionKernel, count: int) -> KernelInParts:
+    """Returns a region's kernel in so many parts."""
+    return KernelInParts(region.kernel(whole=False), region.graph.grid.rows, count)
 
 
 def kind_in_step(equation: EquationLike) -> tuple[Any, ...]:

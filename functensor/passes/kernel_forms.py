@@ -13,6 +13,7 @@ from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .attention_forms import attention_by_products, part_of_attention_grad
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
+from .fusion import MOST_PARTIAL_ELEMENTS
 from .rewriter import RewriteRule, Rewritten, Sweep, behind, swept
 from .single_forms import SINGLE_FORMS
 
@@ -156,21 +157,43 @@ def _mean(
     return sweep.add("divide", [total, count], {}, equation)
 
 
-def _complex_variance(sweep: Sweep, equation: Equation) -> Rewritten:
-    """A variance of complex numbers is a sum of squares of parts, as in eager mode."""
-    (x,), params = equation.operands, equation.params
-    known = type_of(x)
-    count = prod(known.shape[a] for a in params["axis"])
-    if known.dtype.kind != "c" or count <= params["ddof"]:
+def _variance(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A variance that no rows have is a mean of squares of deviations, or of their parts."""
+    (x,), params, out = equation.operands, equation.params, equation.outputs[0].type
+    known, axes = type_of(x), params["axis"]
+    count = prod(known.shape[a] for a in axes)
+    columns = 0 in axes and known.dtype.char in "efd" and out.size <= MOST_PARTIAL_ELEMENTS
+    if not (columns or known.dtype.kind == "c") or count <= params["ddof"]:
         return None
-    over = {"axis": params["axis"], "keepdims": True, "dtype": None}
-    mean = _mean(sweep, x, count, over, equation)
-    deviations = sweep.add("subtract", [x, mean], {}, equation)
-    parts = [sweep.add(name, [deviations], {}, equation) for name in ("real", "imag")]
-    squares = [sweep.add("square", [part], {}, equation) for part in parts]
+    if known.dtype.char == "e":
+        x = sweep.add("astype", [x], {"dtype": np.dtype(np.float32)}, equation)
+    over = {"axis": axes, "keepdims": True, "dtype": None}
+    deviations = sweep.add("subtract", [x, _mean(sweep, x, count, over, equation)], {}, equation)
     over = {**over, "keepdims": params["keepdims"]}
-    total = sweep.add("sum", [sweep.add("add", squares, {}, equation)], over, equation)
-    return sweep.add("divide", [total, count - params["ddof"]], {}, equation)
+    total = sweep.add("sum", [_squares(sweep, deviations, equation)], over, equation)
+    found = sweep.add("divide", [total, count - params["ddof"]], {}, equation)
+    if known.dtype.char != "e":
+        return found
+    return equation.by(registry["astype"], [found], {"dtype": known.dtype})
+
+
+def _norm(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A norm is the root of a sum of squares."""
+    (x,) = equation.operands
+    if type_of(x).dtype.char == "e":
+        return None
+    squares = _squares(sweep, x, equation)
+    total = sweep.add("sum", [squares], {**equation.params, "dtype": None}, equation)
+    return sweep.add("sqrt", [total], {}, equation)
+
+
+def _squares(sweep: Sweep, x: Operand, equation: Equation) -> Variable:
+    """Adds the squares of sizes."""
+    if type_of(x).dtype.kind != "c":
+        return sweep.add("square", [x], {}, equation)
+    parts = [sweep.add(name, [x], {}, equation) for name in ("real", "imag")]
+    squares = [sweep.add("square", [part], {}, equation) for part in parts]
+    return sweep.add("add", squares, {}, equation)
 
 
 def _of_short_floats(sweep: Sweep, equation: Equation) -> Rewritten:
@@ -226,6 +249,7 @@ KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "concatenate": (_cast_parts,),
     "count_nonzero": (_count,),
     "dropout": (_dropout,),
+    "euclidean_norm": (_norm,),
     "index": (_part_of_affine_normalize_grad, part_of_attention_grad),
     "matmul": (_outer_product,),
     "max": (_of_truth,),
@@ -236,5 +260,5 @@ KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "prod": (_cast_before, _of_whole_numbers, _of_single_places),
     "stack": (_cast_parts,),
     "sum": (_cast_before, _of_whole_numbers, _of_single_places, _of_short_floats),
-    "var": (_complex_variance,),
+    "var": (_variance,),
 }

@@ -128,19 +128,6 @@ def _parts_of_var(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("reshape", found, shape=equation.outputs[0].type.shape)
 
 
-def _parts_of_norm(sweep: Sweep, equation: Equation) -> Rewritten:
-    """The root of the sum of squares."""
-    (x,), rule = equation.operands, Rule(sweep, equation)
-    if type_of(x).dtype.char == "e":
-        return None
-    if type_of(x).dtype.kind == "c":
-        squares = rule("add", rule("square", rule("real", x)), rule("square", rule("imag", x)))
-    else:
-        squares = rule("square", x)
-    total = rule.over("sum", squares, equation.params["axis"])
-    return rule("reshape", rule("sqrt", total), shape=equation.outputs[0].type.shape)
-
-
 def _triangle(sweep: Sweep, equation: Equation) -> Rewritten:
     """Elements below a diagonal, or above, and zeros elsewhere."""
     (x,), rule = equation.operands, Rule(sweep, equation)
@@ -290,7 +277,6 @@ LOOP_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "cross_entropy_grad": (_signed_labels,),
     "cumprod": (_cast_cumulative,),
     "cumsum": (_cast_cumulative,),
-    "euclidean_norm": (_parts_of_norm,),
     "flip": (_gathered_flip,),
     "index": (_backward_index,),
     "log_softmax": (_parts_of_log_softmax,),

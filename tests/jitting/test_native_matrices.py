@@ -8,7 +8,9 @@ from support.native_loops import assert_same, compiled
 import functensor as ft
 import functensor.numpy as fnp
 import functensor.scipy.linalg as fsl
+from functensor.backends import get as get_backend
 from functensor.backends.native.blas import numpy_blas
+from functensor.jitting.tiers import native_program
 
 pytestmark = [
     pytest.mark.skipif(bool(missing), reason=missing),
@@ -164,3 +166,16 @@ def test_stacks_of_other_shapes_and_large_matrices_stay_over_numpy():
 def test_complex_matrices_stay_over_numpy():
     a = matrices(3, "f8") + 1j * matrices(3, "f8")[::-1]
     assert_same(ft.jit(lambda a: fnp.linalg.inv(a) * 2).compile(a)(a), fnp.linalg.inv(a) * 2, 1e-11)
+
+
+@pytest.mark.parametrize(("n", "alone"), [(4, False), (24, True)])
+def test_triangular_systems_keep_blas_to_one_thread(n, alone):
+    """BLAS would wait for a thread of its own, for milliseconds where others have the cores."""
+
+    def solved(a, b):
+        return fsl.solve_triangular(a, b, lower=True) * 2
+
+    a = matrices(n, np.float64)
+    program = native_program(ft.make_program(solved)(a, a))
+    assert get_backend("numpy").plan(program, (), native=True).parts.shares == alone
+    assert_same(ft.jit(solved).compile(a, a)(a, a), solved(a, a), 1e-12)

@@ -151,3 +151,45 @@ def test_rows_of_no_elements_stay_over_numpy_without_an_error(function):
     jitted = ft.jit(function).compile(x)
     assert "failed" not in jitted.explain()
     np.testing.assert_array_equal(np.asarray(jitted(x)), np.asarray(function(fnp.asarray(x))))
+
+
+REDUCED = {
+    "variance of all": lambda x: fnp.var(x, ddof=1),
+    "variances of columns": lambda x: fnp.var(x, axis=0, keepdims=True),
+    "deviations of channels": lambda x: fnp.std(x, axis=(0, 2)),
+    "columns brought to variance 1": lambda x: (x - x.mean(0)) / (x.std(0) + 1e-6),
+    "a norm of all": fnp.linalg.norm,
+    "norms of rows": lambda x: fnp.linalg.norm(x, axis=-1),
+    "norms of columns": lambda x: fnp.linalg.norm(x, axis=(0, 1), keepdims=True),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("name", REDUCED)
+def test_variances_and_norms_are_sums_of_squares_in_kernels(name, dtype):
+    rng = np.random.default_rng(0)
+    x = rng.normal(3, 2, (40, 6, 5)).astype(dtype)
+    if dtype == "complex64":
+        x += 1j * rng.normal(size=x.shape).astype(np.float32)
+    function = REDUCED[name]
+    program = native_program(ft.make_program(function)(x))
+    names = {e.primitive.name for e in program.equations}
+    assert dtype == "float16" or names.isdisjoint({"var", "euclidean_norm", "subtract", "square"})
+    got, wanted = np.asarray(ft.jit(function).compile(x)(x)), np.asarray(function(x))
+    assert got.dtype == wanted.dtype
+    # Means are rounded in another order, and elements near them differ by that.
+    close = 20 * np.finfo(dtype).eps
+    np.testing.assert_allclose(got, wanted, rtol=close, atol=close)
+    slope, jitted = (f(x) for f in (ft.grad(total(function)), ft.jit(ft.grad(total(function)))))
+    np.testing.assert_allclose(jitted, slope, rtol=1e-2 if dtype == "float16" else 1e-4, atol=1e-3)
+
+
+def total(function):
+    """Returns the sum of the sizes of what a function returns."""
+    return lambda x: fnp.sum(fnp.abs(function(x)))
+
+
+def test_variances_without_freedom_stay_over_numpy():
+    x = np.ones((1, 3))
+    jitted = ft.jit(lambda x: fnp.var(x, axis=0, ddof=1)).compile(x)
+    assert np.isnan(np.asarray(jitted(x))).all()

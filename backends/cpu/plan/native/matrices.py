@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....blas_calls import SMALLEST_BLAS_THREADED_WORK
 from ....config import config
 from ....kernels.check import check_kernel
 from ....kernels.kernel import (
@@ -55,6 +56,10 @@ LAPACK_OF = {
 UNCHECKED = ("det", "det_by_factors", "slogdet", "slogdet_by_factors")
 # The time of a call of LAPACK, in tenths of a nanosecond.
 LAPACK_EFFORT = 4000
+# OpenBLAS shares triangular systems of so many rows among its threads, however small they are: on
+# busy cores one of 24 rows took 20 ms in place of 6 us. It counts as the smallest product for which
+# it does so.
+FEWEST_THREADED_ROWS = 8
 # Room for the whole numbers that a call takes by address.
 WHOLE_NUMBERS = 12
 # The place of the letters among them in a call that has pivots, and that of a count.
@@ -122,6 +127,8 @@ class MatrixFunction(InnerFunction):
         self._places = [0, up(self._matrix), up(self._matrix) + up(self._right)]
         self.memory = self._places[2] + 8 * (size + WHOLE_NUMBERS)
         self.largest_product = work
+        if self._name == "triangular_solve" and size >= FEWEST_THREADED_ROWS:
+            self.largest_product = max(work, SMALLEST_BLAS_THREADED_WORK)
         self.effort = CALL_EFFORT + self._count * (LAPACK_EFFORT + work)
 
     def _write(self, lines: Lines, name: str, module: Module) -> None:

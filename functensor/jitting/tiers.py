@@ -38,7 +38,8 @@ COMPARED_CALLS = 8
 # What machine code may compute beside regions and loops.
 NATIVE_ALONE = frozenset({
     "cholesky", "conv", "conv_input_grad", "conv_kernel_grad", "det", "det_by_factors", "fft",
-    "inv", "irfft", "kept_factors", "random_bits", "random_keys", "rfft", "slogdet",
+    "index_add", "index_max", "index_min", "index_multiply", "index_set", "inv", "irfft",
+    "kept_factors", "random_bits", "random_keys", "rfft", "scatter_add", "slogdet",
     "slogdet_by_factors", "solve", "solve_by_factors", "triangular_solve",
 })  # fmt: skip
 # Passes over longer programs would take many seconds.

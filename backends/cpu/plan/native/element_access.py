@@ -1,7 +1,8 @@
-"""Reads and updates of elements at computed indices, within loops of machine code.
+"""Reads and updates of elements at computed indices, within loops of machine code and outside.
 
 An index out of bounds ends the segment with a status. Python then runs the loop again, and raises
-the error with the user's line.
+the error with the user's line. The indices of a scatter once picked elements, and are in bounds;
+others wrap around, as in eager mode.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from ....native.counted_loops import counted_loop
 from ....native.instructions import Lines, memory_type
 from ....native.printer import Module
-from ....native.tables import copy_bytes, element, returned_if_not_0
+from ....native.tables import clear_bytes, copy_bytes, element, returned_if_not_0
 from ..codegen.operands import bytes_of, is_variable
 from .copies import CopiedPart, copy_kernel, update_kernel
 from .elementwise_nodes import operand_dtype
@@ -31,14 +32,24 @@ if TYPE_CHECKING:
     from ....annotations import KeyLike, Shape
     from ..annotations import EquationLike, VariableType
 
-__all__ = ["ElementAccess", "has_single_indices", "is_element_access"]
+__all__ = ["ElementAccess", "has_single_indices", "is_element_access", "updates_elements"]
 
 # The operations of updates.
 UPDATES = {
     "index_add": "add", "index_max": "maximum", "index_min": "minimum",
-    "index_multiply": "multiply", "index_set": "",
+    "index_multiply": "multiply", "index_set": "", "scatter_add": "add",
 }  # fmt: skip
-ACCESSES = frozenset({"index", *UPDATES})
+# The kinds of dtypes of which a single element is updated without a kernel.
+NUMBER_KINDS = "fiu"
+ACCESSES = frozenset({"index", *UPDATES}) - {"scatter_add"}
+
+
+def updates_elements(equation: EquationLike) -> bool:
+    """Says whether an equation updates elements at index arrays, or adds values to zeros there."""
+    name, params = equation.primitive.name, equation.params
+    if name == "scatter_add":
+        return len(params["keys"]) == 1 and params["keys"][0].arrays > 0
+    return name in UPDATES and params["key"].arrays > 0
 
 
 def is_element_access(equation: EquationLike) -> bool:
@@ -139,14 +150,20 @@ class ElementAccess(InnerFunction):
 
     def __init__(self, equation: EquationLike) -> None:
         super().__init__([])
-        self.checks = True
         self._name = equation.primitive.name
-        x, *rest = equation.operands
-        values, places = ([], rest) if self._name == "index" else (rest[:1], rest[1:])
+        self._scatters = self._name == "scatter_add"
+        self.checks = not self._scatters
         (out,) = equation.outputs
-        known = x.type if is_variable(x) else InnerType(operand_shape(x), operand_dtype(x))
-        if known.dtype != out.type.dtype:
-            raise NotNative("an array of another dtype")
+        operands, known = equation.operands, out.type
+        self.operands: list[tuple[VariableType, Shape]] = []
+        if not self._scatters:
+            x, *operands = operands
+            known = x.type if is_variable(x) else InnerType(operand_shape(x), operand_dtype(x))
+            self.operands.append((known, known.shape))
+        if known.dtype != out.type.dtype or not out.type.size:
+            raise NotNative("an array of another dtype, or of no elements")
+        count = 0 if self._name == "index" else 1
+        values, places = operands[:count], operands[count:]
         self._places = [
             i.type if is_variable(i) else InnerType(operand_shape(i), operand_dtype(i))
             for i in places
@@ -154,10 +171,9 @@ class ElementAccess(InnerFunction):
         if any(i.dtype.kind not in "iu" for i in self._places):
             raise NotNative("indices that are no whole numbers")
         self._known = known
-        key = equation.params["key"]
+        key = equation.params["keys"][0] if self._scatters else equation.params["key"]
         self._part = part_of(known.shape, key)
         dtype = known.dtype
-        self.operands: list[tuple[VariableType, Shape]] = [(known, known.shape)]
         # The axes of the index arrays, and where they stand in the part that they name.
         self._axes = axes = np.broadcast_shapes(*[i.shape for i in self._places])
         if 0 in axes:
@@ -181,10 +197,10 @@ class ElementAccess(InnerFunction):
             part = CopiedPart(self._part.shape, self._part.strides, 0)
             self._kernel = copy_kernel(dtype, self._part.shape, [part], strides)
         else:
-            self.in_place = frozenset({(0, 0)})
+            self.in_place = frozenset() if self._scatters else frozenset({(0, 0)})
             own = operand_shape(values[0])
-            if len(own) > len(shape):
-                raise NotNative("values of more axes")
+            if len(own) > len(shape) or (self._scatters and operand_dtype(values[0]) != dtype):
+                raise NotNative("values of more axes, or of another dtype")
             self.operands.append((InnerType(own, dtype), own))
             self._other_steps, strides = parted(
                 tuple(broadcast_strides(own, c_strides(own), shape))
@@ -200,12 +216,14 @@ class ElementAccess(InnerFunction):
         self.effort = prod(axes) * each
 
     def _write(self, lines: Lines, name: str, module: Module) -> None:
-        given = [element(lines, "%table", i) for i in range(len(self.operands) + 1)]
-        x, *values, out = given[0], *given[1 : len(given) - 1 - len(self._places)], given[-1]
-        places = given[len(given) - 1 - len(self._places) : -1]
-        if self._name != "index":
-            self._copy_once(lines, out, x)
-            x = out
+        *given, out = [element(lines, "%table", i) for i in range(len(self.operands) + 1)]
+        first = len(given) - len(self._places)
+        arrays, places = given[:first], given[first:]
+        if self._scatters:
+            clear_bytes(lines, out, bytes_of(self._known))
+        elif self._name != "index":
+            self._copy_once(lines, out, arrays[0])
+        x = arrays[0] if self._name == "index" else out
         with ExitStack() as loops:
             step = [loops.enter_context(counted_loop(lines, n)) for n in self._axes]
             offset = str(self._part.begin)
@@ -214,12 +232,27 @@ class ElementAccess(InnerFunction):
             size = self._known.dtype.itemsize
             offset = lines.let(f"mul i64 {offset}, {size}")
             part = lines.let(f"getelementptr i8, ptr {x}, i64 {offset}")
-            other = out if self._name == "index" else values[0]
+            other = out if self._name == "index" else arrays[-1]
             other = address_at(lines, other, step, self._other_steps, size)
-            joined = [part] if UPDATES.get(self._name) else []
-            arrays = [part, other] if self._name == "index" else [*joined, other, part]
-            call_of_kernel(lines, module, self._kernel, arrays)
+            if self._name == "index":
+                call_of_kernel(lines, module, self._kernel, [part, other])
+            else:
+                self._update(lines, module, part, other)
         lines.add("ret i64 0")
+
+    def _update(self, lines: Lines, module: Module, part: str, values: str) -> None:
+        """Writes the update of a part."""
+        operation, dtype = UPDATES[self._name], self._known.dtype
+        if prod(self._part.shape) != 1 or dtype.kind not in NUMBER_KINDS:
+            joined = [part] if operation else []
+            call_of_kernel(lines, module, self._kernel, [*joined, values, part])
+            return
+        kind, align = memory_type(dtype), f"align {dtype.itemsize}"
+        found = lines.let(f"load {kind}, ptr {values}, {align}")
+        if operation:
+            before = lines.let(f"load {kind}, ptr {part}, {align}")
+            found = lines.operation(operation, dtype, [before, found], dtype, 1)
+        lines.add(f"store {kind} {found}, ptr {part}, {align}")
 
     def _distances(
         self, lines: Lines, places: Sequence[str], step: Sequence[str]
@@ -234,10 +267,15 @@ class ElementAccess(InnerFunction):
             if kind != "i64":
                 wider = "sext" if known.dtype.kind == "i" else "zext"
                 number = lines.let(f"{wider} {kind} {number} to i64")
-            if known.dtype.kind == "i":
+            if self._scatters:
+                number = lines.let(f"srem i64 {number}, {length}")
+            if known.dtype.kind == "i" or self._scatters:
                 negative = lines.let(f"icmp slt i64 {number}, 0")
                 behind = lines.let(f"add i64 {number}, {length}")
                 number = lines.let(f"select i1 {negative}, i64 {behind}, i64 {number}")
+            if self._scatters:
+                yield lines.let(f"mul i64 {number}, {stride}")
+                continue
             large = lines.let(f"icmp uge i64 {number}, {length}")
             returned_if_not_0(lines, lines.let(f"select i1 {large}, i64 {WRONG_LABEL}, i64 0"))
             yield lines.let(f"mul i64 {number}, {stride}")

@@ -27,7 +27,7 @@ from ....native.tables import (
     returned_if_not_0,
 )
 from ..codegen.operands import bytes_of, is_variable
-from .element_access import ElementAccess, is_element_access
+from .element_access import ElementAccess, is_element_access, updates_elements
 from .fourier import FourierTransform, is_fourier_transform
 from .layouts import identity_of
 from .matrices import MatrixFunction, is_matrix_function
@@ -87,6 +87,8 @@ def segment_function(equation: EquationLike, blas: Blas | None) -> InnerFunction
         if equation.outputs[0].type.size > MOST_TRANSFORMED:
             raise NotNative("many numbers")
         return FourierTransform(equation)
+    if updates_elements(equation):
+        return ElementAccess(equation)
     return loop_function(equation, blas)
 
 

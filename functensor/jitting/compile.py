@@ -22,7 +22,7 @@ from ..primitives.core.array import Array
 from ..primitives.core.buffers import WEAK_TYPES, all_wrapped, to_buffer, wrap
 from ..primitives.core.donation import claimed, restored
 from ..primitives.core.errors import failure
-from ..primitives.core.shape_dtype import finfo
+from ..primitives.core.shape_dtype import ShapeDtype, finfo
 from ..programs.costs import Cost, cost_of
 from ..programs.program import Program, Variable, type_of
 from .gpu_tiers import GpuTiers, gpu_of, run_one_by_one
@@ -99,9 +99,17 @@ class Compiled:
                 buffers[i] = weak(buffers[i])
         return buffers
 
-    def compile(self) -> None:
-        """Compiles machine code, and takes it for the next call; returns when it is there."""
+    def compile(self, values: Sequence[Any] = ()) -> None:
+        """Compiles machine code, and takes it for the next call; returns when it is there.
+
+        Args:
+            values: arguments, whose order in memory those of later calls have, too; or their types,
+                or none.
+        """
         if self.tiers is not None:
+            known = values and not any(type(x) is ShapeDtype for x in values)
+            if known and isinstance(self.run, Tiers):
+                self.run.note_orders(self.buffers_of(values))
             self.tiers.finish()
             for equation in getattr(self.run, "called", ()):
                 equation.primitive.compile_for([*map(type_of, equation.operands)])

@@ -274,7 +274,8 @@ class Jitted(CallsUnderHooks, Generic[P, R]):
         >>> print(f.compile(ft.ShapeDtype((3,), "float64"))(np.ones(3)))
         3.0
         """
-        self._entry(args, kwargs)[0].compiled.compile()
+        entry, leaves = self._entry(args, kwargs)
+        entry.compiled.compile(() if entry.captured else leaves)
         return self
 
     def explain(self) -> str:

@@ -25,6 +25,8 @@ from ..passes.loop_forms import loop_forms
 from ..passes.pipeline import optimized
 from ..passes.region_gathers import is_gather, is_in_bounds
 from ..passes.scatter_updates import scatter_updates, scatters_as_updates
+from ..programs.program import used
+from .input_orders import InputOrders, OrderedPlan, input_orders, with_inputs_in_order
 
 if TYPE_CHECKING:
     from ..programs.program import Equation, Program
@@ -70,6 +72,10 @@ class Tiers:
         self._compiled = weakref.ref(compiled)
         self._program = program
         self._donated = tuple(donated)
+        # Inputs that results take the memory of, or are, stay as they are.
+        self._fixed = frozenset([*donated, *returned(program)])
+        # How the arguments lay that were seen last.
+        self._orders: InputOrders = ()
         self._numpy: Callable[..., Any] = compiled.plan
         self._native: Any = None
         self._job: Any = None
@@ -82,6 +88,8 @@ class Tiers:
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Computes the results, and looks whether the other tier is ready."""
         native = self._native
+        if native is None:
+            self.note_orders(buffers)
         begun = perf_counter()
         outs = (self._numpy if native is None else native)(buffers)
         took = perf_counter() - begun
@@ -92,6 +100,10 @@ class Tiers:
     def machine_code(self) -> Any:
         """The plan of machine code whose calls are compared now; None where there is none."""
         return self._native
+
+    def note_orders(self, buffers: Sequence[Any]) -> None:
+        """Notes how arguments lie in memory, for which machine code is to be made."""
+        self._orders = input_orders(buffers, self._fixed)
 
     def note_time(self, took: float, native: Any) -> None:
         """Notes the time of a call, and decides once there are enough of both plans.
@@ -171,7 +183,7 @@ class Tiers:
     def make(self) -> None:
         """Compiles machine code, for the next call to take."""
         try:
-            plan = native_plan(self._program, self._donated)
+            plan = self._native_plan()
         except Exception as error:
             self.settle(self._numpy, f"over NumPy: compiling failed with {error!r}")
             tell_failure(self._program, error)
@@ -180,6 +192,13 @@ class Tiers:
             self.settle(self._numpy, "over NumPy: nothing in it would be machine code")
         else:
             self._native = plan
+
+    def _native_plan(self) -> Any:
+        orders = self._orders
+        if not any(orders):
+            return native_plan(self._program, self._donated)
+        plan = native_plan(with_inputs_in_order(self._program, orders), self._donated)
+        return None if plan is None else OrderedPlan(plan, orders)
 
     def settle(self, plan: Callable[..., Any], note: str) -> None:
         """Decides for one of the plans, and lets the memory of the other go."""
@@ -190,6 +209,12 @@ class Tiers:
             if plan is not compiled.plan:
                 compiled.plan.forget()
         self._native = None
+
+
+def returned(program: Program) -> list[int]:
+    """Returns the numbers of the inputs that are outputs."""
+    outputs = set(used(program.outputs))
+    return [i for i, x in enumerate(program.inputs) if x in outputs]
 
 
 def tell_failure(program: Program, error: Exception) -> None:

@@ -1,0 +1,114 @@
+"""Machine code of arguments that lie in memory in another order than C's."""
+
+import numpy as np
+import pytest
+from support.native import missing
+
+import functensor as ft
+import functensor.numpy as fnp
+from functensor.backends.cpu.plan.native.segment_run import SegmentRun
+from functensor.jitting.input_orders import OrderedPlan, input_orders, order_of
+from functensor.testing import assert_allclose
+
+pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
+
+RNG = np.random.default_rng(0)
+W, TABLE, CUBE = RNG.normal(size=6), RNG.normal(size=(40, 6)), RNG.normal(size=(4, 5, 6))
+
+
+def loss(w, x):
+    z = x @ w
+    return fnp.mean(fnp.logaddexp(0.0, z) - z * x[:, 0])
+
+
+FUNCTIONS = {
+    "a regression": (lambda x: ft.value_and_grad(loss)(W, x), np.asfortranarray(TABLE)),
+    "elements": (lambda x: fnp.tanh(x) * 2, TABLE.T),
+    "rows": (lambda x: fnp.exp(x) / fnp.sum(fnp.exp(x), 1, keepdims=True), TABLE.T),
+    "columns": (lambda x: (x - x.mean(0)) / x.std(0), np.asfortranarray(TABLE)),
+    "a gradient": (ft.grad(lambda x: fnp.sum(fnp.sin(x) ** 2)), TABLE.T),
+    "channels last": (lambda x: fnp.sum(x * x[:1], (0, 2)), CUBE.transpose(0, 2, 1)),
+    "a product": (lambda x: fnp.tanh(x @ TABLE[:6]), np.asfortranarray(TABLE)),
+}
+
+
+@pytest.fixture
+def nothing_again(monkeypatch):
+    """Lets no array be brought in order in a call."""
+
+    def refused(segment, *arrays):
+        raise AssertionError("an array is brought in order")
+
+    monkeypatch.setattr(SegmentRun, "again", refused)
+
+
+@pytest.mark.usefixtures("nothing_again")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arguments_are_read_where_they_lie(name):
+    function, x = FUNCTIONS[name]
+    assert not x.flags.c_contiguous
+    assert_allclose(ft.jit(function).compile(x)(x), function(fnp.asarray(x)), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("nothing_again")
+def test_the_calls_before_machine_code_tell_how_arguments_lie(monkeypatch):
+    monkeypatch.setattr("functensor.jitting.tiers.SECONDS_BEFORE_COMPILING", np.inf)
+    x = np.asfortranarray(TABLE)
+    jitted = ft.jit(lambda x: fnp.tanh(x) + 1)
+    jitted(x)
+    jitted._last.compiled.tiers.finish()
+    assert isinstance(jitted._last.compiled.run, OrderedPlan)
+    assert_allclose(jitted(x), np.tanh(TABLE) + 1)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_later_arguments_may_lie_in_any_order(name):
+    function, x = FUNCTIONS[name]
+    wanted = function(fnp.asarray(np.array(x, order="C")))
+    spread = np.repeat(x, 2, axis=0)[::2]
+    assert order_of(spread) is None
+    for first in (x, np.array(x, order="C"), spread):
+        jitted = ft.jit(function).compile(first)
+        for later in (np.array(x, order="C"), spread, np.array(x, order="F"), x[::-1].copy()[::-1]):
+            assert_allclose(jitted(later), wanted, rtol=1e-12)
+
+
+def test_what_is_given_away_stays_as_it_is():
+    x = fnp.asarray(np.asfortranarray(TABLE))
+    jitted = ft.jit(lambda x: (x * 2, fnp.sum(x)), donate_argnums=0).compile(x)
+    assert not isinstance(jitted._last.compiled.run, OrderedPlan)
+    assert_allclose(jitted(x), (TABLE * 2, TABLE.sum()), rtol=1e-12)
+
+
+def test_what_is_returned_is_the_argument():
+    x = fnp.asarray(np.asfortranarray(TABLE))
+    jitted = ft.jit(lambda x: (x, fnp.tanh(x))).compile(x)
+    same, other = jitted(x)
+    assert same is x
+    assert_allclose(other, np.tanh(TABLE))
+
+
+def test_it_tells_of_what_is_not_finite():
+    x = np.asfortranarray(TABLE)
+    jitted = ft.jit(lambda x: fnp.log(x * x) + fnp.tanh(x)).compile(x)
+    assert isinstance(jitted._last.compiled.run, OrderedPlan)
+    with ft.hooks.check_finite():
+        jitted(x)
+        wrong = x.copy(order="F")
+        wrong[3, 2] = 0
+        with pytest.raises(FloatingPointError, match="log"):
+            jitted(wrong)
+
+
+def test_types_in_the_place_of_arguments_lie_in_order():
+    jitted = ft.jit(lambda x: fnp.tanh(x) * 2).compile(ft.ShapeDtype((40, 6), "float64"))
+    assert_allclose(jitted(np.asfortranarray(TABLE)), np.tanh(TABLE) * 2)
+    assert not isinstance(jitted._last.compiled.run, OrderedPlan)
+
+
+def test_orders():
+    swapped = TABLE.T.astype(TABLE.dtype.newbyteorder())
+    odd = np.frombuffer(b"\0" * 81, np.uint8)[1:].view(np.float64).reshape(5, 2).T
+    given = [CUBE, CUBE.transpose(2, 0, 1), CUBE[:, ::-1], 2.0, odd, np.zeros((0, 3)).T, TABLE.T]
+    assert input_orders(given, {6}) == (None, (1, 2, 0), None, None, None, None, None)
+    assert order_of(swapped) == (1, 0)

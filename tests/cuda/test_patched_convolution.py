@@ -7,6 +7,7 @@ from support.convolution_kernels import ConvolutionKernels, check, close, normal
 from support.leaf_kernels import buffer
 from support.long_forms import only_long, with_slow
 
+from functensor.backends.config import config
 from functensor.backends.cpu import convolution as on_the_cpu
 from functensor.primitives.contract.conv import Geometry
 
@@ -76,8 +77,14 @@ def test_a_bias_is_added_and_relu_follows(module, case, relu):
     close(module.gathered_conv(*given), wanted)
 
 
+@pytest.mark.parametrize("precision", ["highest", "tf32"])
 @pytest.mark.parametrize("channels", [1, 16])
-def test_infinity_and_nan_stay_where_they_belong(module, channels):
+def test_infinity_and_nan_stay_where_they_belong(module, channels, precision):
+    with config.using(matmul_precision=precision):
+        check_infinity_and_nan(module, channels)
+
+
+def check_infinity_and_nan(module, channels):
     x = np.zeros((1, channels, 8), np.float32)
     x[0, -1, 1], x[0, 0, 6] = np.nan, np.inf
     w, geometry = buffer(np.ones((1, channels, 2), "f4")), Geometry((1,), ((0, 0),), (1,), 1)
@@ -105,6 +112,16 @@ def test_what_lies_behind_the_last_window_is_not_read(module):
     assert np.isnan(found[..., 1, 1]).all()
 
 
+def test_factors_are_rounded_to_tf32(module):
+    x_shape, w_shape, geometry = CASES["padded"]
+    x, w = normal(*x_shape), normal(*w_shape)
+    wanted = on_the_cpu.conv(x.astype(float), w.astype(float), geometry=geometry)
+    with config.using(matmul_precision="tf32"):
+        found = module.gathered_conv(buffer(x), buffer(w), wanted.shape[2:], geometry)
+    close(found, wanted, 2e-3)
+    assert np.abs(found - wanted).max() > 1e-5 * np.abs(wanted).max()
+
+
 @only_long
 @pytest.mark.long
 def test_images_in_another_order_are_read_where_they_lie(module):
@@ -118,8 +135,16 @@ def test_images_in_another_order_are_read_where_they_lie(module):
     close(module.gathered_conv(backwards, w, wanted.shape[2:], geometry), wanted)
 
 
-def test_patches_that_do_not_fit_are_left_to_others(module, compiled):
-    geometry = Geometry((1, 1), ((0, 0), (0, 0)), (8, 1), 1)
-    x, w = normal(1, 8, 35, 130), normal(8, 8, 5, 1)
-    assert module.gathered_conv(buffer(x), buffer(w), (3, 130), geometry) is not None
-    assert names(compiled) == ["window_product"]
+@only_long
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("x_shape", "w_shape", "geometry"),
+    [
+        ((1, 8, 35, 130), (8, 8, 5, 1), Geometry((1, 1), ((0, 0), (0, 0)), (8, 1), 1)),
+        ((2, 40, 5, 5), (8, 40, 1, 1), Geometry((2, 2), ((0, 0), (0, 0)), (1, 1), 1)),
+    ],
+    ids=["patches that do not fit", "windows that share nothing"],
+)
+def test_what_others_compute(module, compiled, x_shape, w_shape, geometry):
+    check(module, normal(*x_shape), normal(*w_shape), geometry)
+    assert {*names(compiled)} <= {"window_product", "kernel_product", "add_parts"}

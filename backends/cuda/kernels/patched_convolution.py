@@ -45,8 +45,8 @@ PATCH_KERNEL_PRODUCT = Kernel(
     "patched_convolution", "patch_kernel_product", "ppppllll", PATCH_KERNEL_INSTANCES
 )
 ADD_KERNEL_PARTS = Kernel("patched_convolution", "add_kernel_parts", "pppl")
-# The sums that a block of that has, and its threads.
-SUMS_OF_BLOCK, THREADS_OF_SUMS = 32, 512
+# The sums that a block of these has, and its threads.
+KERNEL_SUMS_OF_BLOCK, THREADS_OF_SUMS = 32, 512
 # The channels of a step of a product; with fewer, most of a step would be zeros.
 CHANNELS = 8
 # What a block may take of the shared memory, where others are beside it, and alone.
@@ -152,8 +152,11 @@ def product_launch(
     factor: str,
     device: int,
 ) -> PatchLaunch | None:
-    """Returns the launch of a product of weights with windows; None where patches do not fit."""
+    """Returns the launch of a product of weights with windows; None where others do better."""
     made = patches(axes, places, images)
+    if made.taps == 1:
+        # Windows share nothing.
+        return None
     down = 32 if rows <= 32 else 64
     best: tuple[float, PatchLaunch] | None = None
     for parts in PARTS_OF_WINDOWS:
@@ -192,7 +195,7 @@ def product_of_patches(
         factor: the type as which numbers are multiplied.
 
     Returns:
-        whether it was done; patches may not fit.
+        whether it was done: there may be few channels, or no room for patches.
     """
     device = x.data.device_id
     channels, rows = x.shape[1] // groups, out.shape[1] // groups
@@ -226,8 +229,10 @@ def kernel_product_launch(
     factor: str,
     device: int,
 ) -> PatchLaunch | None:
-    """Returns the launch of a kernel's gradient; None where patches do not fit."""
+    """Returns the launch of a kernel's gradient; None where others do better."""
     made = patches(axes, places, images)
+    if made.taps == 1:
+        return None
     down = 32 if rows <= 32 else 64
     if channels < CHANNELS:
         columns = -(-channels * made.taps // CHANNELS)
@@ -274,7 +279,7 @@ def kernel_product_of_patches(
     groups: int,
     factor: str,
 ) -> ndarray | None:
-    """Returns a convolution's derivative by its kernels; None where patches do not fit.
+    """Returns a convolution's derivative by its kernels; None where others do better.
 
     Args:
         x, g: the images and the cotangents; these are contiguous.
@@ -304,6 +309,6 @@ def kernel_product_of_patches(
         channels, len(g) * size, launch.share, shared=launch.shared,
     )  # fmt: skip
     ADD_KERNEL_PARTS(
-        "", count // SUMS_OF_BLOCK, THREADS_OF_SUMS, parts, out, table(order, device), shares
+        "", count // KERNEL_SUMS_OF_BLOCK, THREADS_OF_SUMS, parts, out, table(order, device), shares
     )
     return out

@@ -1,7 +1,7 @@
 // Convolutions of few channels and taps: a thread has in registers what its window meets.
 #include "reach.cuh"
 
-const int BLOCK = 256, ROWS = 16;
+const int BLOCK = 256, ROWS = 32;
 
 // For results of `columns` windows, `places` in each image, the sums over channels and taps, no more
 // than DEPTH in all, of weights times what the windows meet. The numbers are the two axes of the

@@ -17,7 +17,7 @@ SHALLOW_PRODUCT = Kernel(
     "shallow_convolution", "shallow_product", "pppppllll", tuple(map(str, DEPTHS))
 )
 # The rows of a block.
-SHALLOW_ROWS = 16
+SHALLOW_ROWS = 32
 
 
 def shallow_product(

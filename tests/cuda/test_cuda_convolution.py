@@ -45,6 +45,14 @@ CASES = {
         (3, 2, 2, 2, 2, 2),
         Geometry((1,) * 4, ((0, 1),) * 4, (1,) * 4, 1),
     ),
+    "eight channels": ((3, 8, 25, 24), (70, 8, 3, 3), Geometry((1, 1), ((1, 1),) * 2, (1, 1), 1)),
+    "eight channels, apart": (
+        (2, 34, 19, 17),
+        (40, 17, 3, 2),
+        Geometry((2, 1), ((1, 0), (0, 2)), (1, 2), 2),
+    ),
+    "eight channels, one axis": ((2, 16, 99), (9, 16, 5), Geometry((1,), ((2, 2),), (1,), 1)),
+    "each channel alone": ((2, 9, 7, 8), (9, 1, 3, 3), Geometry((1, 1), ((1, 1),) * 2, (1, 1), 9)),
     "no images": ((0, 3, 6, 5), (4, 3, 2, 2), Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)),
     "no channels": ((2, 0, 6, 5), (4, 0, 2, 2), Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)),
     "no outputs": ((2, 3, 6, 5), (0, 3, 2, 2), Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)),
@@ -143,7 +151,9 @@ def test_every_dtype(name, dtype):
 
 
 @pytest.mark.parametrize("order", ["channels last", "apart"])
-@pytest.mark.parametrize("name", ["one axis", "every parameter", "one by one"])
+@pytest.mark.parametrize(
+    "name", ["one axis", "every parameter", "one by one", "eight channels", "each channel alone"]
+)
 def test_every_layout(name, order):
     check(*CASES[name], "float32", order)
 
@@ -180,12 +190,13 @@ def test_operands_of_two_dtypes():
     compare(out, on_the_cpu.conv(x, w, geometry=geometry), "float64", 9)
 
 
-def test_infinity_and_nan_stay_where_they_belong():
+@pytest.mark.parametrize("channels", [1, 8])
+def test_infinity_and_nan_stay_where_they_belong(channels):
     from functensor.backends.cuda.kernels import convolution
 
-    x = np.zeros((1, 1, 8), np.float32)
-    x[0, 0, 1], x[0, 0, 6] = np.nan, np.inf
-    w = np.ones((1, 1, 2), np.float32)
+    x = np.zeros((1, channels, 8), np.float32)
+    x[0, -1, 1], x[0, 0, 6] = np.nan, np.inf
+    w = np.ones((1, channels, 2), np.float32)
     geometry = Geometry((1,), ((0, 0),), (1,), 1)
     out = convolution.conv(device(x), device(w), geometry=geometry).get()
     np.testing.assert_array_equal(np.isnan(out[0, 0]), [1, 1, 0, 0, 0, 0, 0])

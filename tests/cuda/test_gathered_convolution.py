@@ -1,22 +1,18 @@
 """Convolutions by kernels that read windows where they lie, on the CPU's threads."""
 
-import ctypes
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from support import many_threads, one_thread
-from support.leaf_kernels import Buffer, argument, buffer
+from support import one_thread
+from support.convolution_kernels import ConvolutionKernels, check, close, normal
+from support.leaf_kernels import buffer
 from support.long_forms import only_long, with_slow
 
 from functensor.backends.cpu import convolution as on_the_cpu
-from functensor.backends.cuda.launch import source
 from functensor.primitives.contract.conv import Geometry
 
 pytest.importorskip("cupy", reason="needs CuPy: pip install cupy-cuda13x")
 pytestmark = pytest.mark.skipif(one_thread.COMPILER is None, reason="needs g++")
 
-RNG = np.random.default_rng(0)
 # Shapes of x and w, and the geometry.
 CASES = {
     "one axis": ((2, 3, 11), (4, 3, 3), Geometry((1,), ((0, 0),), (1,), 1)),
@@ -34,99 +30,22 @@ CASES = {
     "many rows": ((1, 9, 3, 4), (70, 9, 2, 1), Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)),
     "many windows": ((3, 1, 7, 9), (2, 1, 2, 2), Geometry((1, 1), ((0, 0),) * 2, (1, 1), 1)),
 }
-WINDOW = (
-    "const float *weights, const float *x, const float *bias, float *out, const long long *numbers"
-)
-KERNEL = "const float *g, const float *x, float *parts, const long long *numbers"
-PARTS = "const float *parts, float *out, long long n0, long long n1"
-
-
-class Kernels:
-    """The kernels as functions of the CPU, compiled as they are asked for."""
-
-    def __init__(self):
-        self.libraries = {}
-        self.launched = []
-
-    def kernel(self, name, pointers, numbers):
-        """Returns what launches a kernel, given the declarations of its parameters."""
-        declared = ", ".join([pointers, *[f"long long {x}" for x in numbers]])
-
-        def launch(types, grid, block, *arguments):
-            grid = (*grid, 1, 1)[:3] if type(grid) is tuple else (grid, 1, 1)
-            self.launched.append((name, types, grid))
-            library = self.library(name, types, declared)
-            library.set_layers(grid[2])
-            given = [ctypes.c_longlong(x) if type(x) is int else argument(x) for x in arguments]
-            library.run_instance(*grid[:2], block, *given)
-
-        return launch
-
-    def library(self, name, types, declared):
-        """Returns the library of an instance."""
-        if (name, types) not in self.libraries:
-            names = ", ".join([x.rpartition(" ")[2].lstrip("*") for x in declared.split(", ")])
-            call = f"{name}<{types}>" if types else name
-            head = 'extern "C" __global__ void\n'
-            text = f"{head}instance({declared}) {{\n    {call}({names});\n}}\n"
-            kernel = SimpleNamespace(name="instance", text=text)
-            whole = source("gathered_convolution") + text
-            self.libraries[name, types] = many_threads.Compiled(whole, [kernel]).library
-        return self.libraries[name, types]
 
 
 @pytest.fixture(scope="module")
 def compiled():
-    return Kernels()
+    return ConvolutionKernels()
 
 
 @pytest.fixture
 def module(compiled, monkeypatch):
-    """The module, its kernels and memory being the CPU's."""
-    from functensor.backends.cuda.kernels import gathered_convolution
+    """The module, where no sum is short and no patch fits."""
+    from functensor.backends.cuda.kernels import patched_convolution, shallow_convolution
 
-    def empty(shape, dtype):
-        return np.full(shape, np.nan, dtype).view(Buffer)
-
-    ours = SimpleNamespace(empty=empty, ascontiguousarray=lambda x: buffer(x))
-    monkeypatch.setattr(gathered_convolution, "cupy", ours)
-    monkeypatch.setattr(gathered_convolution, "table", lambda x, device: np.array(x, "i8"))
-    monkeypatch.setattr(gathered_convolution, "limit", lambda name, device: 2)
-    monkeypatch.setattr(gathered_convolution, "has_units", lambda device: True)
-    window = compiled.kernel("window_product", WINDOW, ["n0", "n1", "n2", "n3"])
-    kernel = compiled.kernel("kernel_product", KERNEL, ["n0", "n1", "n2", "n3"])
-    monkeypatch.setattr(gathered_convolution, "WINDOW_PRODUCT", window)
-    monkeypatch.setattr(gathered_convolution, "KERNEL_PRODUCT", kernel)
-    monkeypatch.setattr(gathered_convolution, "ADD_PARTS", compiled.kernel("add_parts", PARTS, []))
-    compiled.launched.clear()
-    return gathered_convolution
-
-
-def normal(*shape):
-    return RNG.normal(size=shape).astype("f4")
-
-
-def close(found, wanted, rtol=2e-5):
-    assert found.shape == wanted.shape
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol, rtol * np.abs(wanted).max())
-
-
-def check(module, x, w, geometry):
-    """Compares all three functions with those of the CPU in double precision."""
-    exact_x, exact_w = x.astype(float), w.astype(float)
-    out = on_the_cpu.conv(exact_x, exact_w, geometry=geometry)
-    g = normal(*out.shape)
-    close(module.gathered_conv(buffer(x), buffer(w), out.shape[2:], geometry), out)
-    spatial, kernel, exact_g = x.shape[2:], w.shape[2:], g.astype(float)
-    found = module.gathered_input_grad(buffer(g), buffer(w), spatial, geometry)
-    # Elements are in the windows of places that are no neighbours.
-    assert (found is None) == (max(geometry.stride) > 1)
-    if found is not None:
-        transposed = on_the_cpu.conv_input_grad
-        close(found, transposed(exact_g, exact_w, spatial=spatial, geometry=geometry))
-    found = module.gathered_kernel_grad(buffer(x), buffer(g), kernel, geometry)
-    wanted = on_the_cpu.conv_kernel_grad(exact_x, exact_g, kernel=kernel, geometry=geometry)
-    close(found, wanted)
+    monkeypatch.setattr(shallow_convolution, "DEPTHS", ())
+    monkeypatch.setattr(patched_convolution, "MOST_SHARED", 0)
+    monkeypatch.setattr(patched_convolution, "MOST_SHARED_ALONE", 0)
+    return compiled.take_over(monkeypatch)
 
 
 @pytest.mark.parametrize("name", with_slow(CASES, CASES))

@@ -4,6 +4,7 @@
 // over what is summed DEPTH elements at a time: while it multiplies those that are in shared
 // memory, each thread reads its share of the next ones.
 #include "mma.cuh"
+#include "reach.cuh"
 
 // Four matrices, of 4 words to a row, are as deep as a tile.
 const int DEPTH = 16, PITCH = DEPTH + 4, QUADS = DEPTH / 4, BLOCK = 256;
@@ -67,32 +68,6 @@ __device__ __forceinline__ void put_four(word_t *target, const float (&values)[4
 #pragma unroll
     for (int i = 0; i < 4; i++) words[i] = P::ready(word_of(values[i]));
     *reinterpret_cast<pack<word_t, 4> *>(target) = words;
-}
-
-// How images are read along an axis: window `w` and tap `t` meet at w * scale + t * step + shift, if
-// that is there. There are `taps` of them.
-struct reach {
-    int scale, shift, step, length, stride, taps;
-
-    __device__ __forceinline__ reach(const index_t *given)
-        : scale(given[0]), shift(given[1]), step(given[2]), length(given[3]), stride(given[4]),
-          taps(given[5]) {}
-
-    // Where a window meets the first tap.
-    __device__ __forceinline__ int begin(int window) const { return window * scale + shift; }
-
-    // Says whether there is an element at a place.
-    __device__ __forceinline__ bool has(int place) const {
-        return (unsigned int)place < (unsigned int)length;
-    }
-};
-
-// The element that a window and a tap meet, behind one; 0 where there is none.
-__device__ __forceinline__ float met_by(const float *x, const reach &down, const reach &right,
-                                        int window, int across, int tap) {
-    int v = down.begin(window / across) + tap / right.taps * down.step;
-    int u = right.begin(window % across) + tap % right.taps * right.step;
-    return down.has(v) && right.has(u) ? x[v * down.stride + u * right.stride] : 0;
 }
 
 // How many blocks of these kernels a processor is to have room for.

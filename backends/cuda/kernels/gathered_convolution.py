@@ -19,6 +19,8 @@ from ..index_tables import table
 from ..launch import BLOCK_THREADS, Kernel
 from ..row_layout import has_units, limit
 from ..strides import strides_of
+from .patched_convolution import kernel_product_of_patches, product_of_patches
+from .shallow_convolution import shallow_product
 
 if TYPE_CHECKING:
     from ...annotations import GeometryLike
@@ -139,6 +141,11 @@ def product_with_windows(
         *(*strides, by_image, by_channel, channels * by_channel),
         *(places, out.shape[-1], out.shape[1] * places, rows * places),
     )
+    if shallow_product(weights, x, numbers, out, channels * taps, groups, bias, relu):
+        return
+    factor = FACTOR_OF_PRECISION[config.matmul_precision]
+    if product_of_patches(weights, strides, x, axes, numbers, out, groups, factor, bias, relu):
+        return
     columns = out.shape[0] * places
     types, down, along = instance(rows, columns)
     grid = -(-columns // along), -(-rows // down), groups
@@ -199,10 +206,20 @@ def gathered_kernel_grad(
 ) -> ndarray | None:
     """Returns the derivative of a convolution by its kernels; None where others compute it."""
     groups = geometry.groups
-    rows, channels = g.shape[1] // groups, x.shape[1] // groups
-    if not by_gathering(rows, kernel, x, g):
+    if not by_gathering(g.shape[1] // groups, kernel, x, g):
         return None
     g = cupy.ascontiguousarray(g)
+    axes = reaches(x, kernel, geometry)
+    factor = FACTOR_OF_PRECISION[config.matmul_precision]
+    out = kernel_product_of_patches(x, g, axes, kernel, groups, factor)
+    return gathered_kernel_product(x, g, axes, kernel, groups) if out is None else out
+
+
+def gathered_kernel_product(
+    x: ndarray, g: ndarray, axes: tuple[int, ...], kernel: Shape, groups: int
+) -> ndarray:
+    """Returns the derivative by kernels, of columns that are gathered piece by piece."""
+    rows, channels = g.shape[1] // groups, x.shape[1] // groups
     places, taps = prod(g.shape[2:]), prod(kernel)
     columns, depth = channels * taps, g.shape[0] * places
     types, down, along = instance(rows, columns)
@@ -215,7 +232,7 @@ def gathered_kernel_grad(
     shares = -(-depth // share)
     by_image, by_channel = strides_of(x)[:2]
     numbers = (
-        *reaches(x, kernel, geometry),
+        *axes,
         *(g.shape[1] * places, places, g.shape[-1], rows * places),
         *(by_image, by_channel, channels * by_channel, across),
     )

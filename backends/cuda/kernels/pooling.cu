@@ -236,16 +236,17 @@ template <typename A> __device__ __forceinline__ bool wins(A value, A best) {
     return !(value <= best) && best == best;
 }
 
-template <typename T, typename I, int K, int V> __global__ void max_pool_argmax(
-    void *out_, const void *x_, pools p
-) {
+// Calls f(offset, best, winner) for every window: how far its result lies behind the first one, its
+// maxima, and the numbers of the first places that have them.
+template <typename T, int K, int V, typename F>
+__device__ __forceinline__ void each_winner(const void *x_, const pools &p, F f) {
     typedef accumulator_t<T> A;
     windows_of w(p);
     thread_of<V> t(w.count, p.channels, p.width);
     if (!t.inside) return;
     reach r(w, t);
     const T *__restrict__ x = static_cast<const T *>(x_) + t.channel * p.x.channel + r.start(p.x);
-    I *__restrict__ out = static_cast<I *>(out_) + t.start(p.out);
+    const index_t start = t.start(p.out);
 #pragma unroll 4
     for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
         const T *from = x + plane * p.x.plane;
@@ -255,34 +256,31 @@ template <typename T, typename I, int K, int V> __global__ void max_pool_argmax(
             winner[c] = wins<A>(value, best[c]) ? number : winner[c];
             best[c] = larger()(best[c], value);
         });
-        store(out + plane * p.out.plane, winner);
+        f(start + plane * p.out.plane, best, winner);
     }
+}
+
+template <typename T, typename I, int K, int V> __global__ void max_pool_argmax(
+    void *out_, const void *x_, pools p
+) {
+    typedef pack<accumulator_t<T>, V> values;
+    I *__restrict__ out = static_cast<I *>(out_);
+    each_winner<T, K, V>(x_, p, [&](index_t at, const values &, const pack<int, V> &winner) {
+        store(out + at, winner);
+    });
 }
 
 // Both of these at once.
 template <typename T, typename I, int K, int V> __global__ void max_pool_with_argmax(
     void *out_, void *winners_, const void *x_, pools p
 ) {
-    typedef accumulator_t<T> A;
-    windows_of w(p);
-    thread_of<V> t(w.count, p.channels, p.width);
-    if (!t.inside) return;
-    reach r(w, t);
-    const T *__restrict__ x = static_cast<const T *>(x_) + t.channel * p.x.channel + r.start(p.x);
-    T *__restrict__ out = static_cast<T *>(out_) + t.start(p.out);
-    I *__restrict__ winners = static_cast<I *>(winners_) + t.start(p.out);
-#pragma unroll 4
-    for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
-        const T *from = x + plane * p.x.plane;
-        pack<A, V> best = filled<V>(lowest<A>::value());
-        pack<int, V> winner = {};
-        r.template each<K, V>(from, w, p.x, lowest<A>::value(), [&](int c, A value, int number) {
-            winner[c] = wins<A>(value, best[c]) ? number : winner[c];
-            best[c] = larger()(best[c], value);
-        });
-        store(out + plane * p.out.plane, best);
-        store(winners + plane * p.out.plane, winner);
-    }
+    typedef pack<accumulator_t<T>, V> values;
+    T *__restrict__ out = static_cast<T *>(out_);
+    I *__restrict__ winners = static_cast<I *>(winners_);
+    each_winner<T, K, V>(x_, p, [&](index_t at, const values &best, const pack<int, V> &winner) {
+        store(out + at, best);
+        store(winners + at, winner);
+    });
 }
 
 template <int BYTES, typename I> __global__ void pool_take(
@@ -406,6 +404,34 @@ template <typename T, typename I, int M, int V> __global__ void pool_scatter(
                     if (winners[k] == I(number)) sum[k] = sum[k] + A(values[k]);
             });
             store(out + plane * p.out.plane, sum);
+        }
+    }
+}
+
+// Where windows of K x K places lie side by side and leave nothing out: every window writes all
+// its elements, K at a time.
+template <typename T, typename I, int K> __global__ void pool_spread(
+    void *out_, const void *g_, const void *winner_, pools p
+) {
+    typedef accumulator_t<T> A;
+    windows_of w(p);
+    thread_of<1> t(w.count, p.channels, p.width);
+    if (!t.inside) return;
+    const T *__restrict__ g = static_cast<const T *>(g_) + t.start(p.x);
+    const I *__restrict__ winner = static_cast<const I *>(winner_) + t.start(p.y);
+    T *__restrict__ out =
+        static_cast<T *>(out_) + t.channel * p.out.channel +
+        K * (t.at[1] * p.out.axis[1] + t.at[2] * p.out.axis[2]);
+#pragma unroll 4
+    for (index_t plane = t.plane; plane < p.planes; plane += t.step) {
+        const A value = A(0) + A(g[plane * p.x.plane]);
+        const I number = winner[plane * p.y.plane];
+#pragma unroll
+        for (int i = 0; i < K; ++i) {
+            pack<A, K> row;
+#pragma unroll
+            for (int j = 0; j < K; ++j) row[j] = number == I(i * K + j) ? value : A(0);
+            store(out + plane * p.out.plane + i * p.out.axis[1], row);
         }
     }
 }

@@ -31,6 +31,8 @@ FILLING_BLOCKS = {"down": 1024, "up": 2048}
 # these numbers of windows that an element has along an axis.
 SQUARES = (2, 3)
 OVERLAPS = (1, 2)
+# The windows side by side that have a kernel, by which each writes all its elements.
+SPREAD_WINDOW = (2, 2)
 # Channels that one instruction loads and stores, where those lie innermost.
 MOST_PACKED_CHANNELS = 8
 
@@ -51,6 +53,7 @@ SCATTER_TYPES = (
     "half_t, signed char, 1, 8", "bfloat16_t, signed char, 2, 1", "double, short, 0, 2",
     "complex_t<double>, signed char, 0, 1",
 )  # fmt: skip
+SPREAD_TYPES = ("float, signed char, 2", "half_t, signed char, 2", "complex_t<double>, short, 2")
 AVG_POOL_GRAD_TYPES = (
     "float, float, 0, 1", "float, float, 1, 4", "float, float, 2, 1", "half_t, half_t, 1, 8",
     "double, double, 0, 2", "complex_t<float>, complex_t<float>, 0, 2",
@@ -60,6 +63,7 @@ POOLING_KERNELS = {
     for name, parameters, types in (
         ("max_pool", "ppt", MAX_POOL_TYPES), ("max_pool_argmax", "ppt", ARGMAX_TYPES),
         ("pool_take", "pppt", TAKE_TYPES), ("pool_scatter", "pppt", SCATTER_TYPES),
+        ("pool_spread", "pppt", SPREAD_TYPES),
         ("avg_pool", "ppt", AVG_POOL_TYPES), ("avg_pool_grad", "ppt", AVG_POOL_GRAD_TYPES),
     )
 }  # fmt: skip
@@ -99,6 +103,8 @@ def pool_take(x: ndarray, winner: ndarray, *, windows: WindowsLike) -> ndarray:
 
 def pool_scatter(g: ndarray, winner: ndarray, *, spatial: Shape, windows: WindowsLike) -> ndarray:
     """Adds a value for every window to the element at the place that has won."""
+    if are_side_by_side(windows, spatial, g.shape[2:]) and is_in_planes(g, winner):
+        return pooled("pool_spread", windows, spatial, False, g, winner)
     packs = starts_at_pack(g) and starts_at_pack(winner)
     return pooled("pool_scatter", windows, spatial, packs, g, winner)
 
@@ -114,6 +120,20 @@ def avg_pool_grad(
     """Transposes ``avg_pool``: every window spreads its value over its elements."""
     packs = starts_at_pack(g)
     return pooled("avg_pool_grad", windows, spatial, packs, g, padding=count_include_pad)
+
+
+def are_side_by_side(windows: WindowsLike, spatial: Shape, counts: Shape) -> bool:
+    """Says whether windows of 2 x 2 leave nothing out between or beside them."""
+    return (
+        windows.window == windows.stride == SPREAD_WINDOW
+        and not any(map(any, windows.padding))
+        and spatial == (2 * counts[0], 2 * counts[1])
+    )
+
+
+def is_in_planes(*arrays: ndarray) -> bool:
+    """Says whether the channels of arrays do not lie innermost."""
+    return all(x.shape[1] == 1 or x.strides[1] != x.itemsize for x in arrays)
 
 
 # -- launches
@@ -186,6 +206,8 @@ def dtype_and_types(
         return dtype, f"{dtype.itemsize}, {c_type(second)}"
     if name == "pool_scatter":
         return dtype, f"{c_type(dtype)}, {c_type(second)}, {unrolled}, {n}"
+    if name == "pool_spread":
+        return dtype, f"{c_type(dtype)}, {c_type(second)}, {window[0]}"
     if name == "max_pool_argmax":
         out = np.min_scalar_type(-prod(window))
     else:
@@ -243,7 +265,9 @@ def pooling_launch(
 
     ones, zeros = [1] * (MOST_SPATIAL_AXES - rank), [0] * (MOST_SPATIAL_AXES - rank)
     n = channels_at_once(channels, steps, dtype) if packs and innermost else 1
-    lanes = prod(shape[2:]) * (1 if in_planes else channels // n)
+    # Threads have elements of the result, or windows that write several.
+    by_window = below is None or name == "pool_spread"
+    lanes = prod(counts if by_window else spatial) * (1 if in_planes else channels // n)
     planes = images * (channels if in_planes else 1)
     across = max(-(-lanes // BLOCK_THREADS), 1)
     width = max(-(-lanes // across), 1)
@@ -255,7 +279,7 @@ def pooling_launch(
         *operands[0], *operands[-1], *in_table(here),
         1 if in_planes else channels, planes, width, padding,
     ]
-    blocks = FILLING_BLOCKS["down" if below is None else "up"]
+    blocks = FILLING_BLOCKS["down" if by_window else "up"]
     grid = across, max(min(-(-planes // high), -(-blocks // across), 65535), 1)
     words = np.array(table, np.int64)
     made, types = dtype_and_types(

@@ -39,10 +39,11 @@ SECONDS_BEFORE_COMPILING = 0.005
 COMPARED_CALLS = 8
 # What machine code may compute beside regions and loops.
 NATIVE_ALONE = frozenset({
-    "cholesky", "conv", "conv_input_grad", "conv_kernel_grad", "det", "det_by_factors", "fft",
-    "index_add", "index_max", "index_min", "index_multiply", "index_set", "inv", "irfft",
-    "kept_factors", "random_bits", "random_keys", "rfft", "scatter_add", "slogdet",
-    "slogdet_by_factors", "solve", "solve_by_factors", "triangular_solve",
+    "cholesky", "conv", "conv_input_grad", "conv_kernel_grad", "cumprod", "cumsum", "det",
+    "det_by_factors", "fft", "index_add", "index_max", "index_min", "index_multiply", "index_set",
+    "inv", "irfft", "kept_factors", "linear_recurrence", "random_bits", "random_keys", "rfft",
+    "scatter_add", "slogdet", "slogdet_by_factors", "solve", "solve_by_factors",
+    "triangular_solve",
 })  # fmt: skip
 # Passes over longer programs would take many seconds.
 MOST_COMPILED_EQUATIONS = 20_000

@@ -19,6 +19,11 @@ from .single_forms import SINGLE_FORMS
 
 __all__ = ["kernel_forms"]
 
+# BLAS computes products of shorter vectors in the time of a hand-off.
+SHORTEST_SUMMED_DOT = 1 << 16
+# The places of the largest matrix for which a program keeps which of them are in a triangle.
+MOST_MARKED_PLACES = 1 << 20
+
 
 def kernel_forms(program: Program) -> Program:
     """Returns a program whose equations are in the forms that kernels fuse with others.
@@ -44,6 +49,18 @@ def _outer_product(sweep: Sweep, equation: Equation) -> Rewritten:
         return None
     product = sweep.add("multiply", equation.operands, {}, equation)
     return sweep.add("add", [product, 0.0], {}, equation)
+
+
+def _long_dot(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A product of long vectors is a sum of products, whose blocks threads share."""
+    x, y = map(type_of, equation.operands)
+    if x.shape != y.shape or x.ndim != 1 or x.size < SHORTEST_SUMMED_DOT:
+        return None
+    if x.dtype.char not in "fd" or y.dtype != x.dtype:
+        return None
+    product = sweep.add("multiply", equation.operands, {}, equation)
+    over = {"axis": (0,), "keepdims": False, "dtype": None}
+    return sweep.add("sum", [product], over, equation)
 
 
 @behind("affine_normalize_grad")
@@ -228,6 +245,18 @@ def _any_or_all(sweep: Sweep, equation: Equation) -> Rewritten:
     return sweep.add("greater", [sweep.add(name, [numbers], params, equation), 0.0], {}, equation)
 
 
+def _triangle(sweep: Sweep, equation: Equation) -> Rewritten:
+    """Elements below a diagonal, or above, and zeros elsewhere."""
+    (x,), known = equation.operands, equation.outputs[0].type
+    rows, columns = known.shape[-2:]
+    if rows * columns > MOST_MARKED_PLACES:
+        return None
+    k = equation.params["k"]
+    lower = equation.primitive.name == "tril"
+    inside = np.tri(rows, columns, k, bool) if lower else ~np.tri(rows, columns, k - 1, bool)
+    return sweep.add("where", [inside, x, np.zeros((), known.dtype)], {}, equation)
+
+
 def _dropout(sweep: Sweep, equation: Equation) -> Rewritten:
     """Dropout is a comparison of words of random bits and a choice."""
     (x, key), rate = equation.operands, equation.params["rate"]
@@ -251,7 +280,7 @@ KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "dropout": (_dropout,),
     "euclidean_norm": (_norm,),
     "index": (_part_of_affine_normalize_grad, part_of_attention_grad),
-    "matmul": (_outer_product,),
+    "matmul": (_outer_product, _long_dot),
     "max": (_of_truth,),
     "mean": (
         *(_cast_before, _of_whole_numbers, _of_single_places, _of_short_floats, _complex_mean),
@@ -260,5 +289,7 @@ KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "prod": (_cast_before, _of_whole_numbers, _of_single_places),
     "stack": (_cast_parts,),
     "sum": (_cast_before, _of_whole_numbers, _of_single_places, _of_short_floats),
+    "tril": (_triangle,),
+    "triu": (_triangle,),
     "var": (_variance,),
 }

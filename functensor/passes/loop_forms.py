@@ -128,17 +128,6 @@ def _parts_of_var(sweep: Sweep, equation: Equation) -> Rewritten:
     return rule("reshape", found, shape=equation.outputs[0].type.shape)
 
 
-def _triangle(sweep: Sweep, equation: Equation) -> Rewritten:
-    """Elements below a diagonal, or above, and zeros elsewhere."""
-    (x,), rule = equation.operands, Rule(sweep, equation)
-    known = type_of(x)
-    rows, columns = known.shape[-2:]
-    k = equation.params["k"]
-    lower = equation.primitive.name == "tril"
-    inside = np.tri(rows, columns, k, bool) if lower else ~np.tri(rows, columns, k - 1, bool)
-    return rule("where", inside, x, np.zeros((), known.dtype))
-
-
 def _gathered_flip(sweep: Sweep, equation: Equation) -> Rewritten:
     """The elements at places from the last to the first."""
     rule = Rule(sweep, equation)
@@ -287,7 +276,5 @@ LOOP_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "shift": (_set_aside,),
     "softmax": (_parts_of_softmax,),
     "softmax_grad": (_parts_of_softmax_grad,),
-    "tril": (_triangle,),
-    "triu": (_triangle,),
     "var": (_parts_of_var,),
 }

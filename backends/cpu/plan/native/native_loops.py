@@ -35,7 +35,7 @@ from .number_kernels import CALL_EFFORT
 from .random_words import RandomWords, is_random_words
 from .region_graph import NotNative
 from .region_kernels import RegionKernels
-from .running import RunningFunction, is_running
+from .running import RunningFunction, is_cumulative, is_running
 from .shared_segments import SharedSegment
 from .slices_written import SlicesWritten, writes_slices
 from .sorts import SortFunction, is_sort
@@ -89,6 +89,8 @@ def segment_function(equation: EquationLike, blas: Blas | None) -> InnerFunction
         return FourierTransform(equation)
     if updates_elements(equation):
         return ElementAccess(equation)
+    if is_cumulative(equation):
+        return RunningFunction(equation)
     return loop_function(equation, blas)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ....annotations import DType
     from ..annotations import EquationLike
 
-__all__ = ["RunningFunction", "is_running"]
+__all__ = ["RunningFunction", "is_cumulative", "is_running"]
 
 CUMULATIVE = {"cumprod": "multiply", "cumsum": "add"}
 SOUGHT = {"argmax": "greater", "argmin": "less"}
@@ -33,8 +33,13 @@ ELEMENT_EFFORT = 15
 
 def is_running(equation: EquationLike) -> bool:
     """Says whether an equation goes along an axis step by step."""
+    return is_cumulative(equation) or equation.primitive.name in SOUGHT
+
+
+def is_cumulative(equation: EquationLike) -> bool:
+    """Says whether it does so and has a result for each step, which NumPy computes one by one."""
     name = equation.primitive.name
-    return name in CUMULATIVE or name in SOUGHT or name == "linear_recurrence"
+    return name in CUMULATIVE or name == "linear_recurrence"
 
 
 class RunningFunction(InnerFunction):

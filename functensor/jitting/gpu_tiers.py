@@ -15,6 +15,7 @@ from ..passes.kernel_forms import kernel_forms
 from ..passes.pipeline import optimized
 from ..passes.pooled_forms import pooled_forms
 from ..primitives.core.annotations import Values
+from ..primitives.core.array_slots import load_array_slots
 from ..primitives.core.buffers import exposed, to_buffer
 from ..primitives.core.trace import under
 from ..programs.program import Program, as_weak
@@ -132,6 +133,7 @@ class GpuTiers:
             backend.synchronize_device(self._device)
             precision = config.using(matmul_precision=self._precision)
             with backend.current(self._device), precision:
+                load_array_slots()
                 fused = gpu_program(self._program, backend)
                 plan = backend.plan_of_kernels(fused, call_on_buffers, self._donated)
         except Exception as error:

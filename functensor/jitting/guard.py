@@ -19,6 +19,7 @@ from ..backends.devices import backend_of, device_of
 from ..backends.errors.words import described
 from ..backends.known_buffers import KnownBuffers, SameBuffers
 from ..primitives.core.array import Array
+from ..primitives.core.array_slots import array_slots
 from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 from ..primitives.core.python_numbers import BASES
 from ..transforms.taken_gradients import taken_gradients
@@ -40,6 +41,8 @@ MOST_GUARDED_LEAVES = 4096
 # Variables are named by the path to their part of a tree; longer names become numbers.
 LONGEST_PATH_NAME = 40
 
+# A reference to what is gone.
+NO_BUFFER: Any = ref(set())
 # A guard that gives up returns this.
 UNLIKE: Any = object()
 
@@ -48,7 +51,7 @@ OWN_NAMES: dict[str, Any] = {
     "__name__": __name__, "Array": Array, "SameBuffers": SameBuffers, "KnownBuffers": KnownBuffers,
     "UNLIKE": UNLIKE, "ndarray": ndarray,
     "call": call, "device_of": device_of, "exact": exact, "is_": is_, "owned": owned, "ref": ref,
-    "taken_gradients": taken_gradients, "types": DEVICE_TYPES, "wrap": wrap,
+    "slots": array_slots, "taken_gradients": taken_gradients, "types": DEVICE_TYPES, "wrap": wrap,
 }  # fmt: skip
 
 # A guard takes a call's arguments and returns its result.
@@ -241,16 +244,19 @@ class _Writer:
             return
         # Buffers that were compared before are the same still: it is quicker to know them again.
         names = [name for some in self.there.values() for name in some]
-        self.names["seen"] = [SameBuffers([no_buffer] * len(names))]
-        yield f"there = {as_tuple(names)}"
-        yield "if {*map(type, there)} != {Array}: return UNLIKE"
-        yield "there = [x._data for x in there]"
+        self.names["seen"] = [SameBuffers([NO_BUFFER] * len(names))]
+        self.names["none"] = [None] * len(names)
+        yield f"there = [{', '.join(names)}]"
         # Other threads put another one there.
         yield "known = seen[0]"
-        yield "if not all(map(is_, there, map(call, known.references))):"
+        yield "held = none.copy()"
+        yield "if slots.same(Array, there, known.references, held):"
+        yield "  if {*map(type, there)} != {Array}: return UNLIKE"
+        yield "  held = [x._data for x in there]"
+        yield "  if not all(map(is_, held, map(call, known.references))):"
         for line in lines_of_comparison(self.there):
-            yield f"  {line}"
-        yield "  seen[0] = known = SameBuffers([*map(ref, there)])"
+            yield f"    {line}"
+        yield "    seen[0] = known = SameBuffers([*map(ref, held)])"
 
     def take(self) -> Iterator[str]:
         """Yields the lines that make the list of buffers."""
@@ -258,7 +264,7 @@ class _Writer:
         names = [name for some in self.there.values() for name in some]
         # Buffers of tensors on GPUs are not compared.
         if names and len(names) + len(self.on_host) == len(self.leaves):
-            yield f"buffers = KnownBuffers({'there' if names == self.leaves else buffers})"
+            yield f"buffers = KnownBuffers({'held' if names == self.leaves else buffers})"
             yield "buffers.known = known"
         else:
             yield f"buffers = {buffers}"
@@ -344,10 +350,6 @@ class _Writer:
             raise _Unguarded
         made = as_tuple([self.put(x, leaves) for x in tuple.__iter__(node)])
         return made if kind is tuple else f"{self.bind(kind._make, 'make')}({made})"
-
-
-def no_buffer() -> None:
-    """Stands for a reference to what is gone."""
 
 
 def lines_of_comparison(alike: dict[str, list[str]]) -> Iterator[str]:
@@ -441,7 +443,7 @@ def guard(
             *(f"  {line}" for line in writer.compare()),
             *taken,
             # Others count who holds a buffer.
-            "  there = known = x = None",
+            "  there = held = known = x = None",
             f"  if types and not types.isdisjoint(map(type, {on_host})): return UNLIKE",
             *(f"  {line}" for line in writer.lines),
             f"  return {result}",

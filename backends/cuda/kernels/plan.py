@@ -32,7 +32,7 @@ def table_words(count: int) -> int:
     return FEW_WORDS if count <= FEW_WORDS else MOST_WORDS
 
 
-def set_words(words: bytearray, out: ndarray) -> None:
+def set_words(words: bytes, out: ndarray) -> None:
     """Writes numbers of 8 bytes each into an array; nothing waits for that.
 
     Args:
@@ -42,7 +42,7 @@ def set_words(words: bytearray, out: ndarray) -> None:
     most = table_words(len(words) // 8)
     for start in range(0, len(words), 8 * most):
         part = words[start : start + 8 * most]
-        table = np.frombuffer(bytes(part).ljust(8 * most, b"\0"), WORD_TABLES[most])
+        table = np.frombuffer(part.ljust(8 * most, b"\0"), WORD_TABLES[most])
         SET_WORDS(str(most), 1, BLOCK_THREADS, table, out[start:], len(part) // 8)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -79,8 +78,10 @@ class GpuPlan:
         """Returns the host's numbers that kernels need, and those among the outputs."""
         if self._plain is not None:
             # Where Python raises an error, NumPy has infinity, NaN or an integer that wraps around.
-            with suppress(ArithmeticError, TypeError, ValueError):
+            try:
                 return silently(self._plain, (buffers,))
+            except (ArithmeticError, TypeError, ValueError):
+                return silently(self._numbers, buffers)
         return silently(self._numbers, buffers)
 
     def load(self) -> None:

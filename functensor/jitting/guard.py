@@ -84,6 +84,8 @@ class _Writer:
         nodes: the expressions of the leaves' nodes in the graph of tensors.
         on_host: the expressions of the buffers that are on the host.
         there: as `alike`, the leaves that are arrays on devices.
+        on_device: these in order.
+        all_there: whether they are all leaves.
     """
 
     def __init__(self, constants: bool = False) -> None:
@@ -100,6 +102,8 @@ class _Writer:
         self.nodes: list[str] = []
         self.on_host: list[str] = []
         self.there: dict[str, list[str]] = {}
+        self.on_device: list[str] = []
+        self.all_there = False
         self._owned: dict[int, str] = {}
         self._locals: set[str] = set()
 
@@ -220,6 +224,8 @@ class _Writer:
         self.buffers.append(buffer)
         is_there = kind is Array and type(value._data) in DEVICE_TYPES
         (self.there if is_there else self.alike).setdefault(other, []).append(name)
+        if is_there:
+            self.on_device.append(name)
 
     def place(self, buffer: str, example: Any) -> str:
         """Returns the rest of a condition: a leaf's buffer is not where its example is."""
@@ -243,7 +249,7 @@ class _Writer:
         if not self.there:
             return
         # Buffers that were compared before are the same still: it is quicker to know them again.
-        names = [name for some in self.there.values() for name in some]
+        names = self.on_device
         self.names["seen"] = [SameBuffers([NO_BUFFER] * len(names))]
         self.names["none"] = [None] * len(names)
         yield f"there = [{', '.join(names)}]"
@@ -261,10 +267,10 @@ class _Writer:
     def take(self) -> Iterator[str]:
         """Yields the lines that make the list of buffers."""
         buffers = f"[{', '.join(self.buffers)}]"
-        names = [name for some in self.there.values() for name in some]
         # Buffers of tensors on GPUs are not compared.
-        if names and len(names) + len(self.on_host) == len(self.leaves):
-            yield f"buffers = KnownBuffers({'held' if names == self.leaves else buffers})"
+        if self.there and len(self.on_device) + len(self.on_host) == len(self.leaves):
+            self.all_there = not self.on_host
+            yield f"buffers = KnownBuffers({'held' if self.all_there else buffers})"
             yield "buffers.known = known"
         else:
             yield f"buffers = {buffers}"
@@ -293,12 +299,13 @@ class _Writer:
         self.lines.append(f"return {self.result(treedef, outs)}")
         self.lines = [*before, *(f"  {line}" for line in self.lines)]
 
-    def compute(self, run: Run, count: int) -> None:
-        """Writes the lines that compute a number of outputs."""
+    def compute(self, run: Run, count: int, as_list: bool) -> None:
+        """Writes the lines that compute a number of outputs; ``as_list`` keeps their list."""
         outs = [f"o{i}" for i in range(count)]
-        given = f"[{', '.join(self.leaves)}], buffers"
+        leaves = "there" if self.all_there else f"[{', '.join(self.leaves)}]"
+        left = "outs" if as_list else as_tuple(outs)
         # A buffer that a variable holds too is not given away.
-        self.lines += ["x = None", f"{as_tuple(outs)} = {self.bind(run, 'run')}({given})"]
+        self.lines += ["x = None", f"{left} = {self.bind(run, 'run')}({leaves}, buffers)"]
         self.outs = [f"tensor({out}._data)" for out in outs] if self.tensors else outs
 
     def passed(self, i: int) -> str:
@@ -369,6 +376,11 @@ def is_leaf(value: Any) -> bool:
     return len(leaves) == 1 and leaves[0] is value
 
 
+def is_list_of(treedef: tree.TreeDef, passed: Sequence[int | None]) -> bool:
+    """Says whether a result is a list of what is computed."""
+    return {*passed} == {None} and treedef == tree.structure([0] * len(passed))
+
+
 def as_tuple(items: Sequence[str]) -> str:
     """Returns the source of a tuple, given that of its items."""
     return f"({', '.join(items)}{',' * bool(items)})"
@@ -421,13 +433,14 @@ def guard(
         on_host = f"[{', '.join(writer.on_host)}]"
         if writer.tensors:
             writer.record(recording, treedef, run is not None)
-        taken = []
+        taken, as_list = [], False
         if run is not None:
             taken = [f"  {line}" for line in writer.take()]
-            writer.compute(run, passed.count(None))
+            as_list = gradient is None and not writer.tensors and is_list_of(treedef, passed)
+            writer.compute(run, passed.count(None), as_list)
         outs = iter(writer.outs)
         leaves = [next(outs) if i is None else writer.passed(i) for i in passed]
-        result = writer.result(treedef, leaves)
+        result = "outs" if as_list else writer.result(treedef, leaves)
         if gradient is not None and not writer.tensors:
             at, of = writer.leaves[gradient[0]], leaves[gradient[1]]
             writer.lines.append(f"if taken_gradients.watched: taken_gradients.note({at}, {of})")
@@ -443,7 +456,7 @@ def guard(
             *(f"  {line}" for line in writer.compare()),
             *taken,
             # Others count who holds a buffer.
-            "  there = held = known = x = None",
+            "  held = known = x = None",
             f"  if types and not types.isdisjoint(map(type, {on_host})): return UNLIKE",
             *(f"  {line}" for line in writer.lines),
             f"  return {result}",

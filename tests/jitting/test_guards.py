@@ -350,7 +350,7 @@ def test_buffers_on_devices_are_known_again(monkeypatch):
     assert f([np.ones(3), np.ones(3)]).shape == (3,)
     assert f([1.0, 2.0]).tolist() == 3.0
     assert len(seen) == 4
-    assert "map(is_, there, map(call, known.references))" in text
+    assert "map(is_, held, map(call, known.references))" in text
 
 
 def test_plans_are_told_which_buffers_are_those_of_the_last_call(monkeypatch):

@@ -22,7 +22,13 @@ __all__ = ["GpuPlan", "items_of"]
 
 
 def items_of(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Returns a function that takes the items at some places of a sequence."""
+    """Returns a function that takes the items at some places of a sequence, as a new one.
+
+    Neighbours are taken from a list in the quickest way.
+    """
+    begin = places[0] if places else 0
+    if [*places] == [*range(begin, begin + len(places))]:
+        return itemgetter(slice(begin, begin + len(places)))
     if len(places) > 1:
         return itemgetter(*places)
     return lambda items: [items[i] for i in places]

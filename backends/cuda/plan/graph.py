@@ -21,8 +21,8 @@ from ...known_buffers import KnownBuffers, SameBuffers
 from ...logs import log_debug
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
-from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_out, set_words
-from ..launch import is_contiguous
+from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_in, copy_out, set_words
+from ..launch import WIDEST_LOAD_BYTES, is_contiguous
 from .checked_nodes import NODES_OF_NCCL, check_nodes
 from .first_node import FirstNode
 from .graph_by_priority import GraphByPriority
@@ -101,8 +101,8 @@ class RecordedGraph:
         copied: for inputs that are copied the arrays into which they are.
         outputs: the arrays of results; None for those in donated inputs.
         kept: what has to live as long.
-        first: the node that is told where results are to be, and the numbers of the host; None
-            where there are too many of them.
+        first: the node that is told the numbers of the host, where results are to be, and where
+            inputs lie that are copied; None where there are too many of them.
         launched: what is called before each launch, and what is called behind it.
     """
 
@@ -191,8 +191,9 @@ class OnStream:
         self._collective = any(map(is_collective, text.program.equations))
         self._dtypes = [x.type.dtype for x in text.numbers]
         self._words = Words(self._dtypes)
-        # Calls write it one after the other, on one stream: numbers, and behind them addresses.
-        slots = len(self._dtypes) + sum(text.outputs)
+        # Calls write it one after the other, on one stream: numbers, and behind them addresses of
+        # results, and of inputs that are copied.
+        slots = len(self._dtypes) + sum(text.outputs) + len(text.inputs)
         self._slots = cupy.empty(max(WORD_BYTES * slots, 1), "u1")
         self._numbers = [
             ndarray((), dtype, self._slots.data + WORD_BYTES * i)
@@ -277,17 +278,18 @@ class OnStream:
         numbers: Sequence[Any],
         stream: Any,
     ) -> list[ndarray]:
-        if recording.copied:
-            copy_arrays([(ordered_array(arrays[i]), own) for i, own in recording.copied.items()])
         outs = [*self._in_place(arrays)]
         fresh = []
         for place, _, shape, dtype in recording.copied_out:
             outs[place] = made = ndarray(shape, dtype)
             fresh.append(made)
         if recording.first is not None:
-            recording.first.set(numbers, [made.data.ptr for made in fresh])
+            read = [wide_array(arrays[i]) for i in recording.copied]
+            recording.first.set(numbers, [x.data.ptr for x in fresh + read])
             recording.launch(stream)
             return outs
+        if recording.copied:
+            copy_arrays([(ordered_array(arrays[i]), own) for i, own in recording.copied.items()])
         self._set(numbers)
         recording.launch(stream)
         if fresh:
@@ -326,19 +328,21 @@ class OnStream:
         in_place = {k for k, place in self._taken.items() if place not in copied}
         in_place |= {*self._handed_on}
         count = sum(self.plan.text.outputs) - len(in_place)
-        begins = 0 < len(self._dtypes) + count <= MOST_WORDS and count <= MOST_COPIED
+        words = len(self._dtypes) + count + len(copied)
+        begins = 0 < words <= MOST_WORDS and max(count, len(copied)) <= MOST_COPIED
+        results = self._slots[WORD_BYTES * len(self._dtypes) :]
         graph = None
         try:
             with lane.stream, cupy.cuda.using_allocator(pool.malloc):
                 lane.stream.begin_capture()
                 try:
                     if begins:
-                        set_words(bytes(WORD_BYTES * (len(self._dtypes) + count)), self._slots)
+                        set_words(bytes(WORD_BYTES * words), self._slots)
+                        copy_in(results[WORD_BYTES * count :], [*copied.values()])
                     outs = self.plan.queue(*given, *self._numbers, *memory)
                     owned = [None if k in in_place else x for k, x in enumerate(outs)]
                     if begins:
-                        places = self._slots[WORD_BYTES * len(self._dtypes) :]
-                        copy_out([x for x in owned if x is not None], places)
+                        copy_out([x for x in owned if x is not None], results)
                 finally:
                     graph = lane.stream.end_capture()
             kept = [pool, *captured_here.kept, self._slots]
@@ -353,7 +357,8 @@ class OnStream:
         if not all(x is None or is_contiguous(x) for x in owned):
             raise NotCaptured("the elements of a result do not lie one behind the other")
         strides = [*map(strides_unless_ordered, arrays)]
-        first = FirstNode(graph, self._slots, self._dtypes, count) if begins else None
+        addressed = words - len(self._dtypes)
+        first = FirstNode(graph, self._slots, self._dtypes, addressed) if begins else None
         return RecordedGraph(graph, addresses, strides, copied, owned, kept, first, launched)
 
 
@@ -371,6 +376,12 @@ def make_room() -> None:
 def ordered_array(x: ndarray) -> ndarray:
     """Returns an array whose elements lie one behind the other."""
     return x if is_contiguous(x) else cupy.ascontiguousarray(x)
+
+
+def wide_array(x: ndarray) -> ndarray:
+    """Returns an ordered array that begins where wide loads may."""
+    x = ordered_array(x)
+    return x.copy() if x.data.ptr % WIDEST_LOAD_BYTES else x
 
 
 def strides_unless_ordered(x: ndarray) -> tuple[int, ...] | None:

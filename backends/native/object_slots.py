@@ -17,7 +17,8 @@ import numpy as np
 
 from .array_objects import OBJECT_HEADER, word_of
 from .entry import objects_call, trampoline
-from .machine import FEW_PASSES, NativeUnavailable, NotCompiled, machine_code
+from .instruction_sets import NativeUnavailable
+from .machine import FEW_PASSES, NotCompiled, machine_code
 from .signals import INTERRUPTED
 
 __all__ = ["SlotCalls", "slot_calls"]

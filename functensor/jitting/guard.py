@@ -26,6 +26,7 @@ from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
 from ..tree.containers import is_named
+from .known_leaves import KnownLeaves, lines_of_comparison
 from .signature import exact
 
 __all__ = ["LARGEST_TRACED_INTEGER", "UNLIKE", "Guard", "guard", "guard_source", "unguarded"]
@@ -41,8 +42,6 @@ MOST_GUARDED_LEAVES = 4096
 # Variables are named by the path to their part of a tree; longer names become numbers.
 LONGEST_PATH_NAME = 40
 
-# A reference to what is gone.
-NO_BUFFER: Any = ref(set())
 # A guard that gives up returns this.
 UNLIKE: Any = object()
 
@@ -71,6 +70,7 @@ class _Writer:
 
     Args:
         constants: whether all leaves but arrays have to be the same objects.
+        donated: the numbers of the leaves that are given away.
 
     Attributes:
         lines: the lines that take the arguments apart, or put the result together.
@@ -83,12 +83,10 @@ class _Writer:
         tensors: whether a leaf is a tensor, so that the results are.
         nodes: the expressions of the leaves' nodes in the graph of tensors.
         on_host: the expressions of the buffers that are on the host.
-        there: as `alike`, the leaves that are arrays on devices.
-        on_device: these in order.
-        all_there: whether they are all leaves.
+        there: the leaves that are arrays on devices.
     """
 
-    def __init__(self, constants: bool = False) -> None:
+    def __init__(self, constants: bool = False, donated: Sequence[int] = ()) -> None:
         self.constants = constants
         self.names: dict[str, Any] = dict(OWN_NAMES)
         self.lines: list[str] = []
@@ -101,9 +99,8 @@ class _Writer:
         self.tensors = False
         self.nodes: list[str] = []
         self.on_host: list[str] = []
-        self.there: dict[str, list[str]] = {}
-        self.on_device: list[str] = []
-        self.all_there = False
+        self.there = KnownLeaves()
+        self._donated = donated
         self._owned: dict[int, str] = {}
         self._locals: set[str] = set()
 
@@ -223,9 +220,10 @@ class _Writer:
         self.leaves.append(name)
         self.buffers.append(buffer)
         is_there = kind is Array and type(value._data) in DEVICE_TYPES
-        (self.there if is_there else self.alike).setdefault(other, []).append(name)
         if is_there:
-            self.on_device.append(name)
+            self.there.add(name, other, len(self.leaves) - 1 in self._donated)
+        else:
+            self.alike.setdefault(other, []).append(name)
 
     def place(self, buffer: str, example: Any) -> str:
         """Returns the rest of a condition: a leaf's buffer is not where its example is."""
@@ -246,34 +244,19 @@ class _Writer:
             lengths = " + ".join(f"len({name})" for name, _ in some)
             yield f"if {lengths} != {sum(length for _, length in some)}: return UNLIKE"
         yield from lines_of_comparison(self.alike)
-        if not self.there:
-            return
-        # Buffers that were compared before are the same still: it is quicker to know them again.
-        names = self.on_device
-        self.names["seen"] = [SameBuffers([NO_BUFFER] * len(names))]
-        self.names["none"] = [None] * len(names)
-        yield f"there = [{', '.join(names)}]"
-        # Other threads put another one there.
-        yield "known = seen[0]"
-        yield "held = none.copy()"
-        yield "if slots.same(Array, there, known.references, held):"
-        yield "  if {*map(type, there)} != {Array}: return UNLIKE"
-        yield "  held = [x._data for x in there]"
-        yield "  if not all(map(is_, held, map(call, known.references))):"
-        for line in lines_of_comparison(self.there):
-            yield f"    {line}"
-        yield "    seen[0] = known = SameBuffers([*map(ref, held)])"
+        if self.there.names:
+            yield from self.there.compare(self.names)
 
     def take(self) -> Iterator[str]:
         """Yields the lines that make the list of buffers."""
-        buffers = f"[{', '.join(self.buffers)}]"
+        there = self.there.names
         # Buffers of tensors on GPUs are not compared.
-        if self.there and len(self.on_device) + len(self.on_host) == len(self.leaves):
-            self.all_there = not self.on_host
-            yield f"buffers = KnownBuffers({'held' if self.all_there else buffers})"
-            yield "buffers.known = known"
+        if there and len(there) + len(self.on_host) == len(self.leaves):
+            held = self.there.listed("held", self.leaves, self.buffers)
+            yield f"buffers = KnownBuffers({held})"
+            yield "buffers.known, buffers.given = known, given"
         else:
-            yield f"buffers = {buffers}"
+            yield f"buffers = [{', '.join(self.buffers)}]"
 
     # -- results
 
@@ -302,7 +285,7 @@ class _Writer:
     def compute(self, run: Run, count: int, as_list: bool) -> None:
         """Writes the lines that compute a number of outputs; ``as_list`` keeps their list."""
         outs = [f"o{i}" for i in range(count)]
-        leaves = "there" if self.all_there else f"[{', '.join(self.leaves)}]"
+        leaves = self.there.listed("there", self.leaves, self.leaves)
         left = "outs" if as_list else as_tuple(outs)
         # A buffer that a variable holds too is not given away.
         self.lines += ["x = None", f"{left} = {self.bind(run, 'run')}({leaves}, buffers)"]
@@ -359,17 +342,6 @@ class _Writer:
         return made if kind is tuple else f"{self.bind(kind._make, 'make')}({made})"
 
 
-def lines_of_comparison(alike: dict[str, list[str]]) -> Iterator[str]:
-    """Yields the lines that compare leaves, by the condition that one is not of their kind."""
-    for other, names in alike.items():
-        if len(names) == 1:
-            yield f"x = {names[0]}"
-            yield f"if {other}: return UNLIKE"
-        else:
-            yield f"for x in {as_tuple(names)}:"
-            yield f"  if {other}: return UNLIKE"
-
-
 def is_leaf(value: Any) -> bool:
     """Says whether trees have a value as a leaf, and do not look into it."""
     leaves = tree.leaves(value)
@@ -401,6 +373,7 @@ def guard(
     gradient: tuple[int, int] | None = None,
     recording: RecordedRun | None = None,
     constants: bool = False,
+    donated: Sequence[int] = (),
 ) -> Guard:
     """Returns a guard for calls like one; a guard of other trees than plain containers gives up.
 
@@ -416,10 +389,11 @@ def guard(
         recording: computes the result where tensors among the arguments have a graph; None where
             the guard gives up.
         constants: whether all leaves but arrays are static.
+        donated: the numbers of the leaves that are given away.
     """
     if len(passed) + tree.structure((args, kwargs)).num_leaves > MOST_GUARDED_LEAVES:
         return unguarded
-    writer = _Writer(constants)
+    writer = _Writer(constants, donated)
     writer.names["tensor"] = entrance.made
     names = [writer.local(f"a{i}") for i in range(len(args))]
     try:
@@ -456,7 +430,7 @@ def guard(
             *(f"  {line}" for line in writer.compare()),
             *taken,
             # Others count who holds a buffer.
-            "  held = known = x = None",
+            f"  {writer.there.let_go()}",
             f"  if types and not types.isdisjoint(map(type, {on_host})): return UNLIKE",
             *(f"  {line}" for line in writer.lines),
             f"  return {result}",

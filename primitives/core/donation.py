@@ -109,7 +109,7 @@ def claimed(
         words: the places as `slot_places` has them, where all at once may be taken.
     """
     gone: Any = _Gone(to)
-    known = buffers.known if type(buffers) is KnownBuffers else None
+    known = buffers.given if type(buffers) is KnownBuffers else None
     if (
         words is not None
         and known is not None
@@ -119,12 +119,21 @@ def claimed(
     ):
         return
     array: Any
-    buffer: Any
     if are_alone(arrays, buffers, places):
         for i in places:
             array = arrays[i]
             array._data = gone
         return
+    claimed_one_by_one(arrays, buffers, places, to)
+
+
+def claimed_one_by_one(
+    arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int], to: str
+) -> None:
+    """Does the same, and asks of every buffer who sees it."""
+    gone: Any = _Gone(to)
+    array: Any
+    buffer: Any
     for i in places:
         count = references_in(buffers, i)
         buffer, array = buffers[i], arrays[i]
@@ -137,7 +146,7 @@ def claimed(
         left: Any = _Gone(to)
         if hasattr(buffer, "copy"):
             if type(buffers) is KnownBuffers:
-                buffers.known = None
+                buffers.known = buffers.given = None
             buffers[i] = buffer.copy("K")
             left.shared = buffer
         if is_array:
@@ -151,7 +160,7 @@ def given_up(
     for i in places:
         array: Any = arrays[i]
         if not isinstance(buffers[i], generic):
-            claimed(arrays, buffers, (i,), to)
+            claimed_one_by_one(arrays, buffers, (i,), to)
         elif type(array) is Array:
             left: Any = _Gone(to)
             left.shared = buffers[i]
@@ -160,7 +169,7 @@ def given_up(
 
 def are_alone(arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int]) -> bool:
     """Says whether operands are arrays that are the only holders of their buffers' own memory."""
-    known = buffers.known if type(buffers) is KnownBuffers else None
+    known = buffers.given if type(buffers) is KnownBuffers else None
     owned = known is not None and known.owned
     if not owned and {*map(type, [arrays[i] for i in places])} != ARRAY_ALONE:
         return False

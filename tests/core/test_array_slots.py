@@ -7,7 +7,6 @@ from weakref import ref
 import numpy
 import pytest
 
-import functensor.numpy as np
 from functensor.backends.known_buffers import KnownBuffers, SameBuffers
 from functensor.backends.native.machine import compiles_here
 from functensor.backends.native.object_slots import offset_of, slot_calls
@@ -90,8 +89,8 @@ def known_operands(count):
     """Returns arrays, and the list of their buffers, whose owners are known."""
     arrays = all_wrapped(data(count))
     buffers = KnownBuffers([x._data for x in arrays])
-    buffers.known = SameBuffers([ref(x) for x in buffers])
-    buffers.known.owned = True
+    buffers.known = buffers.given = SameBuffers([ref(x) for x in buffers])
+    buffers.given.owned = True
     return arrays, buffers
 
 
@@ -135,7 +134,7 @@ def test_what_others_see_is_not_taken(way, other):
     # A copy stands in for it.
     assert id(buffers[2]) != before or other == "twice"
     assert buffers[1] is not buffers[2]
-    assert buffers.known is None
+    assert buffers.known is buffers.given is None
     for x, y in zip(buffers, values, strict=True):
         numpy.testing.assert_array_equal(x, y)
     for x in arrays:

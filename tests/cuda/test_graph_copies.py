@@ -157,7 +157,8 @@ def test_what_is_not_taken_is_new(monkeypatch):
     )
     first, again = (run._launched(recorded, arrays, [], None) for _ in range(2))
     assert first[1] is again[1] is arrays[1]
-    assert first[0] is not again[0] and first[0] is not own
+    assert first[0] is not again[0]
+    assert first[0] is not own
     assert [x is own for x, _ in copied] == [True, True]
     assert [y is out[0] for (_, y), out in zip(copied, (first, again), strict=True)] == [True] * 2
 

@@ -8,7 +8,7 @@ lie in donated inputs, which stay where they are.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, TypeAlias
 
 import cupy
@@ -139,6 +139,10 @@ class RecordedGraph:
         # What stands for inputs that were found to be there.
         self._known: SameBuffers | None = None
 
+    def reads_only(self, places: Container[int]) -> bool:
+        """Says whether all inputs that are read where they are have places among some."""
+        return all(i in places for i in self._read)
+
     def launch(self, stream: Any) -> None:
         """Queues the graph."""
         for before, _ in self.launched:
@@ -180,6 +184,8 @@ class OnStream:
         self._small = small
         self.lane = lane_of(stream)
         self._recording: RecordedGraph | None = None
+        # Whether all else than what is given away is copied.
+        self._reads_given = False
         self._calls = 0
         self._recordings = 0
         # The places of inputs that lie elsewhere in each call.
@@ -225,6 +231,7 @@ class OnStream:
         numbers: Sequence[Any],
         stream: Any,
         known: SameBuffers | None = None,
+        given: SameBuffers | None = None,
     ) -> list[ndarray]:
         """Queues the work of a call, and returns the results.
 
@@ -233,11 +240,12 @@ class OnStream:
             numbers: the numbers of the host.
             stream: the stream.
             known: as in `RecordedGraph.fits`.
+            given: the same for inputs that are given away.
         """
         recording = self._recording
         one_by_one = self._collective and config.check_collectives
         if recording is not None and not one_by_one:
-            if recording.fits(arrays, known):
+            if recording.fits(arrays, given if self._reads_given else known):
                 return self._launched(recording, arrays, numbers, stream)
             if not self._small:
                 self._note_moving(recording, arrays)
@@ -308,6 +316,8 @@ class OnStream:
             self._moving |= {*range(len(arrays))}
         try:
             self._recording = self._recorded(arrays, stream)
+            places = {self._places[i] for i in self.plan.donated if i in self._places}
+            self._reads_given = self._recording.reads_only(places)
         except Exception as error:
             self.refused = f"{type(error).__name__}: {error}"
             log_debug("jit", "%s is no graph: %s", self.plan.name, self.refused)
@@ -441,12 +451,14 @@ class GraphedPlan:
                         key, OnStream(self.plan, stream, self._small)
                     )
             arrays = [*self._inputs(buffers)]
-            known = buffers.known if type(buffers) is KnownBuffers else None
+            known = given = None
+            if type(buffers) is KnownBuffers:
+                known, given = buffers.known, buffers.given
             if found is None:
                 outs = self.plan.queue(*arrays, *map(cupy.asarray, self._typed(numbers)))
             else:
                 with found.lane.lock:
-                    outs = found.run(arrays, numbers, stream, known)
+                    outs = found.run(arrays, numbers, stream, known, given)
                 if self._small and found.refused:
                     self._is_graph = False
         except Exception as error:

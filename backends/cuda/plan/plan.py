@@ -41,6 +41,7 @@ class GpuPlan:
 
     Attributes:
         called: the equations that it does by calls of their own; none of them compiles anything.
+        donated: the numbers of the inputs whose memory results may take.
 
     Args:
         program: the program, its regions fused.
@@ -61,6 +62,7 @@ class GpuPlan:
         precision: str = "highest",
     ) -> None:
         self.name = program.name
+        self.donated = frozenset(donated)
         self.text = PlanText(program, bound, apart, donated, precision)
         source = self.text.source
         self._file = GeneratedFile(f"{self.name} on a GPU", source.text(), source.origins)

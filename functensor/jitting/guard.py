@@ -309,13 +309,11 @@ class _Writer:
     def result(self, treedef: tree.TreeDef, leaves: Sequence[str]) -> str:
         """Returns an expression that puts a tree together, given its leaves' expressions."""
         before = len(self.lines)
-        try:
-            example = treedef.unflatten(range(treedef.num_leaves))
-            if tree.structure(example) == treedef:
+        for example in trees_of_numbers(treedef):
+            try:
                 return self.put(example, leaves)
-        except Exception:
-            # Classes that are registered may be put together of real leaves alone.
-            del self.lines[before:]
+            except _Unguarded:
+                del self.lines[before:]
         return f"{self.bind(treedef.unflatten, 'unflatten')}([{', '.join(leaves)}])"
 
     def put(self, node: Any, leaves: Sequence[str]) -> str:
@@ -340,6 +338,25 @@ class _Writer:
             raise _Unguarded
         made = as_tuple([self.put(x, leaves) for x in tuple.__iter__(node)])
         return made if kind is tuple else f"{self.bind(kind._make, 'make')}({made})"
+
+
+def trees_of_numbers(treedef: tree.TreeDef) -> list[Any]:
+    """Returns a tree that has its leaves' numbers in their places; none of a class that refuses."""
+
+    def made() -> list[Any]:
+        example = treedef.unflatten(range(treedef.num_leaves))
+        return [example] if tree.structure(example) == treedef else []
+
+    try:
+        return made()
+    except Exception:
+        # Classes that are registered may be put together of real leaves alone. An error of a
+        # signal's handler does not come twice.
+        try:
+            made()
+        except Exception:
+            return []
+        raise
 
 
 def is_leaf(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """What graphs of plans write and copy in each call, without a GPU: kernels run on the CPU."""
 
+from threading import Thread, get_ident
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -183,6 +184,24 @@ def test_few_operations_are_a_graph_where_little_is_copied(function, args, donat
     program = in_launches(fused(function, *[np.ones(shape, "f4") for shape in args]))
     assert can_be_small_graph(program, donated) is right
     assert not can_be_graph(program)
+
+
+def test_threads_have_a_context_before_they_call_the_driver(monkeypatch):
+    from functensor.backends.cuda.plan import first_node
+
+    asked = []
+    runtime = SimpleNamespace(memGetInfo=lambda: asked.append(get_ident()))
+    monkeypatch.setattr(first_node, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)))
+
+    def twice():
+        for device in (0, 0, 1, 0):
+            first_node.have_context(device)
+
+    threads = [Thread(target=twice) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    assert len(asked) == 4
 
 
 @pytest.mark.parametrize("places", [(), (2,), (0,), (1, 2), (0, 1, 2), (2, 0), (0, 0), (0, 2)])

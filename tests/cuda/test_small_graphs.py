@@ -1,6 +1,7 @@
 """Plans of few launches as graphs on a GPU, and what graphs copy in and hand on there."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -130,6 +131,23 @@ def test_threads_and_streams_share_a_small_graph():
 
     with ThreadPoolExecutor(6) as pool:
         assert all(pool.map(calls, range(6)))
+
+
+def test_a_graph_may_be_what_a_thread_begins_with():
+    x = placed(normal(64, 9))
+    jitted = ft.jit(lambda x: (fnp.tanh(x) * 3, fnp.sum(x * x)))
+    jitted.compile(x)
+    # Memory for results is there, so that nothing else asks CUDA first.
+    kept = [jitted(x) for _ in range(8)]
+    wanted = kept[0]
+    assert recorded(jitted)._recording is not None
+    del kept
+    for _ in range(20):
+        found = []
+        thread = Thread(target=lambda: found.append(jitted(x)))
+        thread.start()
+        thread.join()
+        same(found[0], wanted)
 
 
 def loss(params, x, y):

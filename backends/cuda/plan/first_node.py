@@ -7,10 +7,13 @@ that copies them there. Both are parameters of the node.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from ctypes import c_longlong, c_uint, c_ulonglong, c_void_p
 from functools import cache
 from typing import Any
+
+import cupy
 
 from ..capturing import NotCaptured
 from ..kernels.plan import table_words
@@ -57,6 +60,30 @@ def driver() -> Any:
     return found
 
 
+class Contexts(threading.local):
+    """Notes of a thread.
+
+    Attributes:
+        devices: those whose contexts are current in the thread wherever they are.
+    """
+
+    devices: frozenset[int] = frozenset()
+
+
+contexts = Contexts()
+
+
+def have_context(device: int) -> None:
+    """Has the context of the current device be current in a thread that has not used it before.
+
+    CUDA's runtime sees to that by itself; the driver ends the process without one.
+    """
+    if device not in contexts.devices:
+        # Any call of the runtime that needs a context.
+        cupy.cuda.runtime.memGetInfo()
+        contexts.devices |= {device}
+
+
 class FirstNode:
     """The node by which a graph begins.
 
@@ -72,6 +99,7 @@ class FirstNode:
 
     def __init__(self, graph: Any, slots: Any, dtypes: Sequence[Any], count: int) -> None:
         self._graph = graph
+        self._device: int = slots.data.device_id
         total = len(dtypes) + count
         self._table = bytearray(WORD_BYTES * table_words(total))
         self._words = Words(dtypes, count)
@@ -96,6 +124,7 @@ class FirstNode:
         words = self._words.of(numbers, addresses)
         if words == self._known:
             return
+        have_context(self._device)
         # An interrupt may come before it is known again.
         self._known = b""
         self._table[: len(words)] = words

@@ -1,7 +1,6 @@
 """Plans of few launches as graphs on a GPU, and what graphs copy in and hand on there."""
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -143,11 +142,8 @@ def test_a_graph_may_be_what_a_thread_begins_with():
     assert recorded(jitted)._recording is not None
     del kept
     for _ in range(20):
-        found = []
-        thread = Thread(target=lambda: found.append(jitted(x)))
-        thread.start()
-        thread.join()
-        same(found[0], wanted)
+        with ThreadPoolExecutor(1) as pool:
+            same(pool.submit(jitted, x).result(), wanted)
 
 
 def loss(params, x, y):

@@ -133,7 +133,6 @@ class GpuTiers:
             backend.synchronize_device(self._device)
             precision = config.using(matmul_precision=self._precision)
             with backend.current(self._device), precision:
-                load_array_slots()
                 fused = gpu_program(self._program, backend)
                 plan = backend.plan_of_kernels(fused, call_on_buffers, self._donated)
         except Exception as error:
@@ -141,6 +140,8 @@ class GpuTiers:
             tell_failure(self._program, error)
             return
         self._plan = placed(plan, backend, self._device)
+        # Calls gain by it when the plan runs.
+        load_array_slots()
 
     def settle(self, run: Callable[..., Any], note: str) -> None:
         """Decides what runs from now on."""

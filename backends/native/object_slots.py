@@ -225,7 +225,7 @@ def slot_calls(kind: type, name: str) -> SlotCalls | None:
         name: the name of the slot.
     """
     offset = offset_of(kind, name)
-    if offset is None or sys.byteorder != "little" or trampoline() is None:
+    if offset is None or sys.byteorder != "little":
         return None
     places = {"slot": offset, "class_": OBJECT_HEADER - WORD, "data": OBJECT_HEADER}
     text = FEW_PASSES + TEXT.format(
@@ -233,6 +233,8 @@ def slot_calls(kind: type, name: str) -> SlotCalls | None:
     )
     counts = {"slots_made": 4, "slots_same": 4, "slots_taken": 5}
     try:
+        if trampoline() is None:
+            return None
         code = machine_code(text, [*counts])
     except (NativeUnavailable, NotCompiled):
         return None

@@ -50,8 +50,20 @@ def test_machine_code_is_loaded_once(monkeypatch):
     assert module.array_slots.made is made
 
 
-def test_without_machine_code_all_is_done_in_python(monkeypatch):
-    monkeypatch.setattr("functensor.backends.native.object_slots.offset_of", lambda *given: None)
+@pytest.mark.parametrize("lacking", ["the place of the slot", "llvmlite", "the layout"])
+def test_without_machine_code_all_is_done_in_python(monkeypatch, lacking):
+    from functensor.backends.native import object_slots
+    from functensor.backends.native.instruction_sets import NativeUnavailable
+
+    def unavailable(*given):
+        raise NativeUnavailable("a test")
+
+    if lacking == "the place of the slot":
+        monkeypatch.setattr(object_slots, "offset_of", lambda *given: None)
+    elif lacking == "llvmlite":
+        monkeypatch.setattr(object_slots, "trampoline", unavailable)
+    else:
+        monkeypatch.setattr(object_slots, "trampoline", lambda: None)
     monkeypatch.setattr(module, "array_slots", ArraySlots())
     module.load_array_slots()
     assert module.array_slots.asked

@@ -13,13 +13,17 @@ class SameBuffers:
 
     Attributes:
         references: calls that return the buffers, or None once they are gone.
+        parts: those that stand for some of the buffers each, where it stands for all of theirs.
         owned: whether those that are given away were found to have memory of their own.
     """
 
-    __slots__ = ("owned", "references")
+    __slots__ = ("owned", "parts", "references")
 
-    def __init__(self, references: Sequence[Callable[[], Any]]) -> None:
+    def __init__(
+        self, references: Sequence[Callable[[], Any]], parts: tuple[SameBuffers, ...] = ()
+    ) -> None:
         self.references = references
+        self.parts = parts
         self.owned = False
 
 
@@ -28,8 +32,8 @@ class KnownBuffers(list[Any]):
 
     Attributes:
         known: stands for those on GPUs; None where another one was put in its place.
+        given: the same for those of them that are given away.
     """
 
-    __slots__ = ("known",)
-
-    known: SameBuffers | None
+    known: SameBuffers | None = None
+    given: SameBuffers | None = None

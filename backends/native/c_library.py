@@ -28,8 +28,11 @@ COMPILER_SUPPORT = (
 )
 # What lets other threads have the core, and what tells of numbers that overflowed or are none.
 SYSTEM = ("sched_yield", "feclearexcept", "fetestexcept")
-# What takes the lock of the interpreter, and handles signals.
-PYTHON = ("PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Release")
+# What takes the lock of the interpreter, handles signals, and makes and holds objects.
+PYTHON = (
+    *("PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Release", "PyList_GetItem"),
+    *("PyList_SetItem", "PyList_Size", "PyType_GenericAlloc", "Py_DecRef", "Py_IncRef"),
+)
 C_NAMES = frozenset({*MATH, *[f"{name}f" for name in MATH], *COMPILER_SUPPORT, *SYSTEM})
 WINDOWS = ("ucrtbase", "vcruntime140", "ntdll")
 # Beside the process itself, which has the C library and its mathematical functions.

@@ -19,8 +19,9 @@ from ..passes.pipeline import optimized
 from ..passes.scatter_updates import scatter_updates
 from ..primitives.core.annotations import Values
 from ..primitives.core.array import Array
+from ..primitives.core.array_slots import slot_places
 from ..primitives.core.buffers import WEAK_TYPES, all_wrapped, to_buffer, wrap
-from ..primitives.core.donation import claimed, restored
+from ..primitives.core.donation import claimed, given_up, restored
 from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import ShapeDtype, finfo
 from ..programs.costs import Cost, cost_of
@@ -55,8 +56,10 @@ class Compiled:
 
     __slots__ = (
         "__weakref__",
+        "_given",
         "_watched",
         "_weak",
+        "_words",
         "donated",
         "name",
         "plan",
@@ -84,6 +87,11 @@ class Compiled:
             self.run = self.tiers = GpuTiers(self, program, device, donated)
         self.donated = tuple(donated) if self.run is not None else ()
         self.returned = tuple(returned) if self.donated else ()
+        # Of the inputs that are given away numbers that a GPU's kernels take, and all others.
+        numbers = [i for i in self.donated if self.plan is None and is_number(program.inputs[i])]
+        memory = [i for i in self.donated if i not in numbers]
+        self._given = numbers, memory, slot_places(memory)
+        self._words = f"jit of {self.name}"
         self._watched: Any = None
         self._weak = [(i, x.type.weak) for i, x in enumerate(program.inputs) if x.type.weak]
 
@@ -167,10 +175,18 @@ class Compiled:
         if self.run is None:
             return list(map(wrap, run_one_by_one(self.program, buffers)))
         if self.donated:
-            claimed(values, buffers, self.donated, f"jit of {self.name}")
+            numbers, memory, places = self._given
+            if numbers:
+                given_up(values, buffers, numbers, self._words)
+            claimed(values, buffers, memory, self._words, places)
         for i in self.returned:
             restored(values[i], buffers[i])
         return all_wrapped(self.run(buffers))
+
+
+def is_number(x: Variable) -> bool:
+    """Says whether a variable is a number of the host's."""
+    return x.device == "cpu" and not x.type.shape
 
 
 def constants_of_bodies(program: Program, inside: bool = False) -> Iterator[Any]:

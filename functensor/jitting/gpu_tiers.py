@@ -15,6 +15,7 @@ from ..passes.kernel_forms import kernel_forms
 from ..passes.pipeline import optimized
 from ..passes.pooled_forms import pooled_forms
 from ..primitives.core.annotations import Values
+from ..primitives.core.array_slots import load_array_slots
 from ..primitives.core.buffers import exposed, to_buffer
 from ..primitives.core.trace import under
 from ..programs.program import Program, as_weak
@@ -139,6 +140,8 @@ class GpuTiers:
             tell_failure(self._program, error)
             return
         self._plan = placed(plan, backend, self._device)
+        # Calls gain by it when the plan runs.
+        load_array_slots()
 
     def settle(self, run: Callable[..., Any], note: str) -> None:
         """Decides what runs from now on."""

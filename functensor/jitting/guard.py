@@ -19,12 +19,14 @@ from ..backends.devices import backend_of, device_of
 from ..backends.errors.words import described
 from ..backends.known_buffers import KnownBuffers, SameBuffers
 from ..primitives.core.array import Array
+from ..primitives.core.array_slots import array_slots
 from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
 from ..primitives.core.python_numbers import BASES
 from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
 from ..tree.containers import is_named
+from .known_leaves import KnownLeaves, lines_of_comparison
 from .signature import exact
 
 __all__ = ["LARGEST_TRACED_INTEGER", "UNLIKE", "Guard", "guard", "guard_source", "unguarded"]
@@ -48,7 +50,7 @@ OWN_NAMES: dict[str, Any] = {
     "__name__": __name__, "Array": Array, "SameBuffers": SameBuffers, "KnownBuffers": KnownBuffers,
     "UNLIKE": UNLIKE, "ndarray": ndarray,
     "call": call, "device_of": device_of, "exact": exact, "is_": is_, "owned": owned, "ref": ref,
-    "taken_gradients": taken_gradients, "types": DEVICE_TYPES, "wrap": wrap,
+    "slots": array_slots, "taken_gradients": taken_gradients, "types": DEVICE_TYPES, "wrap": wrap,
 }  # fmt: skip
 
 # A guard takes a call's arguments and returns its result.
@@ -68,6 +70,7 @@ class _Writer:
 
     Args:
         constants: whether all leaves but arrays have to be the same objects.
+        donated: the numbers of the leaves that are given away.
 
     Attributes:
         lines: the lines that take the arguments apart, or put the result together.
@@ -80,10 +83,10 @@ class _Writer:
         tensors: whether a leaf is a tensor, so that the results are.
         nodes: the expressions of the leaves' nodes in the graph of tensors.
         on_host: the expressions of the buffers that are on the host.
-        there: as `alike`, the leaves that are arrays on devices.
+        there: the leaves that are arrays on devices.
     """
 
-    def __init__(self, constants: bool = False) -> None:
+    def __init__(self, constants: bool = False, donated: Sequence[int] = ()) -> None:
         self.constants = constants
         self.names: dict[str, Any] = dict(OWN_NAMES)
         self.lines: list[str] = []
@@ -96,7 +99,8 @@ class _Writer:
         self.tensors = False
         self.nodes: list[str] = []
         self.on_host: list[str] = []
-        self.there: dict[str, list[str]] = {}
+        self.there = KnownLeaves()
+        self._donated = donated
         self._owned: dict[int, str] = {}
         self._locals: set[str] = set()
 
@@ -216,7 +220,10 @@ class _Writer:
         self.leaves.append(name)
         self.buffers.append(buffer)
         is_there = kind is Array and type(value._data) in DEVICE_TYPES
-        (self.there if is_there else self.alike).setdefault(other, []).append(name)
+        if is_there:
+            self.there.add(name, other, len(self.leaves) - 1 in self._donated)
+        else:
+            self.alike.setdefault(other, []).append(name)
 
     def place(self, buffer: str, example: Any) -> str:
         """Returns the rest of a condition: a leaf's buffer is not where its example is."""
@@ -237,31 +244,19 @@ class _Writer:
             lengths = " + ".join(f"len({name})" for name, _ in some)
             yield f"if {lengths} != {sum(length for _, length in some)}: return UNLIKE"
         yield from lines_of_comparison(self.alike)
-        if not self.there:
-            return
-        # Buffers that were compared before are the same still: it is quicker to know them again.
-        names = [name for some in self.there.values() for name in some]
-        self.names["seen"] = [SameBuffers([no_buffer] * len(names))]
-        yield f"there = {as_tuple(names)}"
-        yield "if {*map(type, there)} != {Array}: return UNLIKE"
-        yield "there = [x._data for x in there]"
-        # Other threads put another one there.
-        yield "known = seen[0]"
-        yield "if not all(map(is_, there, map(call, known.references))):"
-        for line in lines_of_comparison(self.there):
-            yield f"  {line}"
-        yield "  seen[0] = known = SameBuffers([*map(ref, there)])"
+        if self.there.names:
+            yield from self.there.compare(self.names)
 
     def take(self) -> Iterator[str]:
         """Yields the lines that make the list of buffers."""
-        buffers = f"[{', '.join(self.buffers)}]"
-        names = [name for some in self.there.values() for name in some]
+        there = self.there.names
         # Buffers of tensors on GPUs are not compared.
-        if names and len(names) + len(self.on_host) == len(self.leaves):
-            yield f"buffers = KnownBuffers({'there' if names == self.leaves else buffers})"
-            yield "buffers.known = known"
+        if there and len(there) + len(self.on_host) == len(self.leaves):
+            held = self.there.listed("held", self.leaves, self.buffers)
+            yield f"buffers = KnownBuffers({held})"
+            yield "buffers.known, buffers.given = known, given"
         else:
-            yield f"buffers = {buffers}"
+            yield f"buffers = [{', '.join(self.buffers)}]"
 
     # -- results
 
@@ -287,12 +282,13 @@ class _Writer:
         self.lines.append(f"return {self.result(treedef, outs)}")
         self.lines = [*before, *(f"  {line}" for line in self.lines)]
 
-    def compute(self, run: Run, count: int) -> None:
-        """Writes the lines that compute a number of outputs."""
+    def compute(self, run: Run, count: int, as_list: bool) -> None:
+        """Writes the lines that compute a number of outputs; ``as_list`` keeps their list."""
         outs = [f"o{i}" for i in range(count)]
-        given = f"[{', '.join(self.leaves)}], buffers"
+        leaves = self.there.listed("there", self.leaves, self.leaves)
+        left = "outs" if as_list else as_tuple(outs)
         # A buffer that a variable holds too is not given away.
-        self.lines += ["x = None", f"{as_tuple(outs)} = {self.bind(run, 'run')}({given})"]
+        self.lines += ["x = None", f"{left} = {self.bind(run, 'run')}({leaves}, buffers)"]
         self.outs = [f"tensor({out}._data)" for out in outs] if self.tensors else outs
 
     def passed(self, i: int) -> str:
@@ -313,13 +309,11 @@ class _Writer:
     def result(self, treedef: tree.TreeDef, leaves: Sequence[str]) -> str:
         """Returns an expression that puts a tree together, given its leaves' expressions."""
         before = len(self.lines)
-        try:
-            example = treedef.unflatten(range(treedef.num_leaves))
-            if tree.structure(example) == treedef:
+        for example in trees_of_numbers(treedef):
+            try:
                 return self.put(example, leaves)
-        except Exception:
-            # Classes that are registered may be put together of real leaves alone.
-            del self.lines[before:]
+            except _Unguarded:
+                del self.lines[before:]
         return f"{self.bind(treedef.unflatten, 'unflatten')}([{', '.join(leaves)}])"
 
     def put(self, node: Any, leaves: Sequence[str]) -> str:
@@ -346,25 +340,34 @@ class _Writer:
         return made if kind is tuple else f"{self.bind(kind._make, 'make')}({made})"
 
 
-def no_buffer() -> None:
-    """Stands for a reference to what is gone."""
+def trees_of_numbers(treedef: tree.TreeDef) -> list[Any]:
+    """Returns a tree that has its leaves' numbers in their places; none of a class that refuses."""
 
+    def made() -> list[Any]:
+        example = treedef.unflatten(range(treedef.num_leaves))
+        return [example] if tree.structure(example) == treedef else []
 
-def lines_of_comparison(alike: dict[str, list[str]]) -> Iterator[str]:
-    """Yields the lines that compare leaves, by the condition that one is not of their kind."""
-    for other, names in alike.items():
-        if len(names) == 1:
-            yield f"x = {names[0]}"
-            yield f"if {other}: return UNLIKE"
-        else:
-            yield f"for x in {as_tuple(names)}:"
-            yield f"  if {other}: return UNLIKE"
+    try:
+        return made()
+    except Exception:
+        # Classes that are registered may be put together of real leaves alone. An error of a
+        # signal's handler does not come twice.
+        try:
+            made()
+        except Exception:
+            return []
+        raise
 
 
 def is_leaf(value: Any) -> bool:
     """Says whether trees have a value as a leaf, and do not look into it."""
     leaves = tree.leaves(value)
     return len(leaves) == 1 and leaves[0] is value
+
+
+def is_list_of(treedef: tree.TreeDef, passed: Sequence[int | None]) -> bool:
+    """Says whether a result is a list of what is computed."""
+    return {*passed} == {None} and treedef == tree.structure([0] * len(passed))
 
 
 def as_tuple(items: Sequence[str]) -> str:
@@ -387,6 +390,7 @@ def guard(
     gradient: tuple[int, int] | None = None,
     recording: RecordedRun | None = None,
     constants: bool = False,
+    donated: Sequence[int] = (),
 ) -> Guard:
     """Returns a guard for calls like one; a guard of other trees than plain containers gives up.
 
@@ -402,10 +406,11 @@ def guard(
         recording: computes the result where tensors among the arguments have a graph; None where
             the guard gives up.
         constants: whether all leaves but arrays are static.
+        donated: the numbers of the leaves that are given away.
     """
     if len(passed) + tree.structure((args, kwargs)).num_leaves > MOST_GUARDED_LEAVES:
         return unguarded
-    writer = _Writer(constants)
+    writer = _Writer(constants, donated)
     writer.names["tensor"] = entrance.made
     names = [writer.local(f"a{i}") for i in range(len(args))]
     try:
@@ -419,13 +424,14 @@ def guard(
         on_host = f"[{', '.join(writer.on_host)}]"
         if writer.tensors:
             writer.record(recording, treedef, run is not None)
-        taken = []
+        taken, as_list = [], False
         if run is not None:
             taken = [f"  {line}" for line in writer.take()]
-            writer.compute(run, passed.count(None))
+            as_list = gradient is None and not writer.tensors and is_list_of(treedef, passed)
+            writer.compute(run, passed.count(None), as_list)
         outs = iter(writer.outs)
         leaves = [next(outs) if i is None else writer.passed(i) for i in passed]
-        result = writer.result(treedef, leaves)
+        result = "outs" if as_list else writer.result(treedef, leaves)
         if gradient is not None and not writer.tensors:
             at, of = writer.leaves[gradient[0]], leaves[gradient[1]]
             writer.lines.append(f"if taken_gradients.watched: taken_gradients.note({at}, {of})")
@@ -441,7 +447,7 @@ def guard(
             *(f"  {line}" for line in writer.compare()),
             *taken,
             # Others count who holds a buffer.
-            "  there = known = x = None",
+            f"  {writer.there.let_go()}",
             f"  if types and not types.isdisjoint(map(type, {on_host})): return UNLIKE",
             *(f"  {line}" for line in writer.lines),
             f"  return {result}",

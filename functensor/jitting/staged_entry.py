@@ -88,7 +88,8 @@ class StagedEntry:
         run = self.compiled.on_buffers if self._computes else None
         out_tree, recording = self.program.out_tree, self.recording()
         self.guard = guard(
-            args, kwargs, static, run, out_tree, self._passed, self.gradient, recording
+            args, kwargs, static, run, out_tree, self._passed, self.gradient, recording,
+            donated=self.compiled.donated,
         )
 
     def recording(self) -> RecordedRun | None:

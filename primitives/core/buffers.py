@@ -15,6 +15,7 @@ from ...backends.memory_search import ManyArrays
 from ...backends.protocol import BY_BUFFER
 from .annotations import ArrayLike, Value
 from .array import Array, Tracer
+from .array_slots import array_slots
 from .derivative_rules import shape_of
 from .errors import DeviceError, OperandError, describe, failure
 from .operators import leave_to_its_class
@@ -109,8 +110,13 @@ def checked_number(x: Any, dtype: DType) -> Any:
 
 def all_wrapped(buffers: Iterable[Any]) -> list[Any]:
     """Returns raw buffers as arrays, as `wrap` does."""
-    outs: list[Any] = []
     kinds = ARRAY_TYPES
+    outs: list[Any]
+    if type(buffers) is list and buffers and type(buffers[0]) in kinds:
+        outs = [None] * len(buffers)
+        if array_slots.made(Array, type(buffers[0]), buffers, outs) is None:
+            return outs
+    outs = []
     for buffer in buffers:
         if type(buffer) in kinds:
             out = new_object(Array)

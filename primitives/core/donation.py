@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from numpy import ndarray
+from numpy import generic, ndarray
 
 from ...backends.annotations import Buffer
 from ...backends.known_buffers import KnownBuffers
 from ...backends.protocol import Backend, when_registered
 from .annotations import ArrayLike, Value
 from .array import Array
+from .array_slots import array_slots
 from .errors import failure
 from .reference_counts import ALONE, ALONE_AMONG, references_among, references_in
 
-__all__ = ["DonatedArrayError", "claimed", "restored"]
+__all__ = ["DonatedArrayError", "claimed", "given_up", "restored"]
 
 
 # The special methods that a buffer has and not every object; NumPy asks for the rest as attributes.
@@ -88,22 +89,51 @@ ARRAY_ALONE = {Array}
 
 
 def claimed(
-    arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int], to: str
+    arrays: Sequence[ArrayLike],
+    buffers: list[Value],
+    places: Sequence[int],
+    to: str,
+    words: Any = None,
 ) -> None:
     """Takes the buffers of operands for the caller, who may write into them.
 
     The list of the operands' buffers has them at some places, and is or becomes their only holder.
     A copy stands in for a buffer that others see too: views of the array, or a NumPy array of the
     user's. Messages about the arrays name who took their buffers.
+
+    Args:
+        arrays: the operands.
+        buffers: their buffers.
+        places: the numbers of those that are taken.
+        to: who takes them.
+        words: the places as `slot_places` has them, where all at once may be taken.
     """
     gone: Any = _Gone(to)
+    known = buffers.given if type(buffers) is KnownBuffers else None
+    if (
+        words is not None
+        and known is not None
+        # Nobody has to be asked who owns memory.
+        and known.owned
+        and array_slots.taken(Array, arrays, buffers, gone, words) is None
+    ):
+        return
     array: Any
-    buffer: Any
     if are_alone(arrays, buffers, places):
         for i in places:
             array = arrays[i]
             array._data = gone
         return
+    claimed_one_by_one(arrays, buffers, places, to)
+
+
+def claimed_one_by_one(
+    arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int], to: str
+) -> None:
+    """Does the same, and asks of every buffer who sees it."""
+    gone: Any = _Gone(to)
+    array: Any
+    buffer: Any
     for i in places:
         count = references_in(buffers, i)
         buffer, array = buffers[i], arrays[i]
@@ -116,16 +146,30 @@ def claimed(
         left: Any = _Gone(to)
         if hasattr(buffer, "copy"):
             if type(buffers) is KnownBuffers:
-                buffers.known = None
+                buffers.known = buffers.given = None
             buffers[i] = buffer.copy("K")
             left.shared = buffer
         if is_array:
             array._data = left
 
 
+def given_up(
+    arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int], to: str
+) -> None:
+    """Takes numbers of the host as `claimed` does; nothing is written to NumPy's scalars."""
+    for i in places:
+        array: Any = arrays[i]
+        if not isinstance(buffers[i], generic):
+            claimed_one_by_one(arrays, buffers, (i,), to)
+        elif type(array) is Array:
+            left: Any = _Gone(to)
+            left.shared = buffers[i]
+            array._data = left
+
+
 def are_alone(arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int]) -> bool:
     """Says whether operands are arrays that are the only holders of their buffers' own memory."""
-    known = buffers.known if type(buffers) is KnownBuffers else None
+    known = buffers.given if type(buffers) is KnownBuffers else None
     owned = known is not None and known.owned
     if not owned and {*map(type, [arrays[i] for i in places])} != ARRAY_ALONE:
         return False

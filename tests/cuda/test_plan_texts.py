@@ -88,7 +88,7 @@ def test_constant_results_are_none_of_the_queue():
 
 
 def test_what_decides_on_the_host_is_not_recorded():
-    from functensor.backends.cuda.plan.plan_text import can_be_graph
+    from functensor.backends.cuda.plan.graph_choice import can_be_graph
 
     def choice(x):
         y = fnp.sin(x @ x) @ fnp.cos(x) @ x

@@ -350,7 +350,7 @@ def test_buffers_on_devices_are_known_again(monkeypatch):
     assert f([np.ones(3), np.ones(3)]).shape == (3,)
     assert f([1.0, 2.0]).tolist() == 3.0
     assert len(seen) == 4
-    assert "map(is_, there, map(call, known.references))" in text
+    assert "map(is_, held_0, map(call, known_0.references))" in text
 
 
 def test_plans_are_told_which_buffers_are_those_of_the_last_call(monkeypatch):
@@ -380,3 +380,47 @@ def test_plans_are_told_which_buffers_are_those_of_the_last_call(monkeypatch):
     first, again, others, others_again, back = [x.known for x in given]
     assert first is again is not others
     assert others is others_again is not back
+
+
+@pytest.mark.parametrize("by_machine_code", [False, True])
+def test_buffers_that_are_given_away_are_known_apart(monkeypatch, by_machine_code):
+    from functensor.jitting import guard
+    from functensor.primitives.core.array_slots import array_slots, load_array_slots
+
+    monkeypatch.setattr(guard, "DEVICE_TYPES", {numpy.ndarray: None})
+    if by_machine_code:
+        load_array_slots()
+    else:
+        monkeypatch.setattr(array_slots, "same", lambda *given: True)
+    f = ft.jit(lambda xs, y: [x * y for x in xs], donate_argnums=0)
+    first = np.full(4, 2.0)
+    xs = arrays(3)
+    for _ in range(3):
+        xs = f(xs, first)
+    seen = []
+    compiled = f._last.compiled
+
+    def in_place(buffers):
+        seen.append((buffers.known, buffers.given))
+        for x in buffers[:3]:
+            x *= buffers[3]
+        return buffers[:3]
+
+    monkeypatch.setattr(compiled, "run", in_place)
+    others = [np.full(4, float(i)) for i in (1, 3)]
+    for y in (first, first, others[0], others[1], others[1], first):
+        wanted = [(x * y).tolist() for x in xs]
+        xs = f(xs, y)
+        assert [x.tolist() for x in xs] == wanted
+    known, given = zip(*seen, strict=True)
+    assert len({*map(id, given)}) == 1
+    assert known[0] is known[1]
+    assert known[3] is known[4]
+    assert len({*map(id, known)}) == 4
+    assert given[0].owned
+    # Another one is copied, and all of them are looked at again.
+    held = xs[1]._data
+    before = held.copy()
+    xs = f(xs, first)
+    assert seen[-1] == (None, None)
+    assert held.tolist() == before.tolist()

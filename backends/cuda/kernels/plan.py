@@ -10,7 +10,10 @@ from cupy import ndarray
 
 from ..launch import BLOCK_THREADS, WIDEST_LOAD_BYTES, Kernel
 
-__all__ = ["MOST_COPIED", "MOST_WORDS", "copy_arrays", "copy_out", "set_words", "table_words"]
+__all__ = [
+    "MOST_COPIED", "MOST_WORDS", "copy_arrays", "copy_in", "copy_out", "set_words",
+    "table_words",
+]  # fmt: skip
 
 # The numbers, and the arrays, of a launch: those of a small table, and at most.
 FEW_WORDS, MOST_WORDS = 16, 448
@@ -23,8 +26,9 @@ COPY_ARRAYS = Kernel("plan", "copy_arrays", "tl", tuple(map(str, COPY_TABLES)))
 BYTES_OF_BLOCK, MOST_COPYING_BLOCKS = 1 << 15, 2048
 
 
-# Bits of an argument: copies are wide; the places that they go to are read from memory.
-WIDE, INDIRECT = 1, 2
+# Bits of an argument: copies are wide; the places that they go to, or come from, are read from
+# memory.
+WIDE, TO_READ_PLACES, FROM_READ_PLACES = 1, 2, 4
 
 
 def table_words(count: int) -> int:
@@ -32,7 +36,7 @@ def table_words(count: int) -> int:
     return FEW_WORDS if count <= FEW_WORDS else MOST_WORDS
 
 
-def set_words(words: bytearray, out: ndarray) -> None:
+def set_words(words: bytes, out: ndarray) -> None:
     """Writes numbers of 8 bytes each into an array; nothing waits for that.
 
     Args:
@@ -42,7 +46,7 @@ def set_words(words: bytearray, out: ndarray) -> None:
     most = table_words(len(words) // 8)
     for start in range(0, len(words), 8 * most):
         part = words[start : start + 8 * most]
-        table = np.frombuffer(bytes(part).ljust(8 * most, b"\0"), WORD_TABLES[most])
+        table = np.frombuffer(part.ljust(8 * most, b"\0"), WORD_TABLES[most])
         SET_WORDS(str(most), 1, BLOCK_THREADS, table, out[start:], len(part) // 8)
 
 
@@ -78,7 +82,21 @@ def copy_out(arrays: Sequence[ndarray], places: ndarray) -> None:
     rows = [(x.data.ptr, begin + 8 * i, x.nbytes) for i, x in enumerate(arrays) if x.nbytes]
     aligned = all(not row[0] % WIDEST_LOAD_BYTES for row in rows)
     if rows:
-        launch_copies(rows, INDIRECT | WIDE * aligned)
+        launch_copies(rows, TO_READ_PLACES | WIDE * aligned)
+
+
+def copy_in(places: ndarray, arrays: Sequence[ndarray]) -> None:
+    """Copies to contiguous arrays in one launch, from addresses that are in memory by then.
+
+    Args:
+        places: the addresses, where wide loads may begin.
+        arrays: the arrays, at most `MOST_COPIED`.
+    """
+    begin = places.data.ptr
+    rows = [(begin + 8 * i, x.data.ptr, x.nbytes) for i, x in enumerate(arrays) if x.nbytes]
+    aligned = all(not row[1] % WIDEST_LOAD_BYTES for row in rows)
+    if rows:
+        launch_copies(rows, FROM_READ_PLACES | WIDE * aligned)
 
 
 def launch_copies(rows: Sequence[tuple[int, int, int]], how: int) -> None:

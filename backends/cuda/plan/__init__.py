@@ -10,11 +10,11 @@ import cupy
 from ...config import config
 from ..row_layout import has_units
 from .graph import GraphedPlan
+from .graph_choice import can_be_graph, can_be_small_graph
 from .joint_parts import with_joint_launches
 from .late_means import means_beside
 from .leaf_groups import grouped_leaves
 from .plan import GpuPlan
-from .plan_text import can_be_graph
 
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import ProgramLike
@@ -35,10 +35,11 @@ def gpu_plan(
         donated: the numbers of the inputs whose memory results may take.
     """
     program = in_launches(program, has_units(cupy.cuda.runtime.getDevice()))
-    is_graph = can_be_graph(program)
+    is_large = can_be_graph(program)
+    is_graph = is_large or can_be_small_graph(program, donated)
     plan = GpuPlan(program, bound, donated, is_graph, config.matmul_precision)
     plan.load()
-    return GraphedPlan(plan) if is_graph else plan
+    return GraphedPlan(plan, not is_large) if is_graph else plan
 
 
 def in_launches(program: ProgramLike, joint: bool = True) -> ProgramLike:

@@ -7,15 +7,18 @@ that copies them there. Both are parameters of the node.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from ctypes import c_longlong, c_uint, c_ulonglong, c_void_p
 from functools import cache
-from struct import Struct
 from typing import Any
+
+import cupy
 
 from ..capturing import NotCaptured
 from ..kernels.plan import table_words
 from .leaf_kernels import WORD_BYTES
+from .words import Words
 
 __all__ = ["KERNEL_NODE", "FirstNode", "driver", "kind_of_node", "told"]
 
@@ -57,6 +60,30 @@ def driver() -> Any:
     return found
 
 
+class Contexts(threading.local):
+    """Notes of a thread.
+
+    Attributes:
+        devices: those whose contexts are current in the thread wherever they are.
+    """
+
+    devices: frozenset[int] = frozenset()
+
+
+contexts = Contexts()
+
+
+def have_context(device: int) -> None:
+    """Has the context of the current device be current in a thread that has not used it before.
+
+    CUDA's runtime sees to that by itself; the driver ends the process without one.
+    """
+    if device not in contexts.devices:
+        # Any call of the runtime that needs a context.
+        cupy.cuda.runtime.memGetInfo()
+        contexts.devices |= {device}
+
+
 class FirstNode:
     """The node by which a graph begins.
 
@@ -72,11 +99,12 @@ class FirstNode:
 
     def __init__(self, graph: Any, slots: Any, dtypes: Sequence[Any], count: int) -> None:
         self._graph = graph
-        self._types = [dtype.type for dtype in dtypes]
+        self._device: int = slots.data.device_id
         total = len(dtypes) + count
         self._table = bytearray(WORD_BYTES * table_words(total))
-        self._addresses = Struct(f"{count}Q")
-        self._begin = WORD_BYTES * len(dtypes)
+        self._words = Words(dtypes, count)
+        # Those that the node writes.
+        self._known = b""
         found = driver()
         self._node = first_kernel(graph.graph)
         self._parameters = NodeParameters()
@@ -93,16 +121,17 @@ class FirstNode:
 
     def set(self, numbers: Sequence[Any], addresses: Sequence[int]) -> None:
         """Sets what the next launch writes."""
-        table = self._table
-        place = 0
-        for number, kind in zip(numbers, self._types):
-            piece = kind(number).tobytes()
-            table[place : place + len(piece)] = piece
-            place += WORD_BYTES
-        self._addresses.pack_into(table, self._begin, *addresses)
+        words = self._words.of(numbers, addresses)
+        if words == self._known:
+            return
+        have_context(self._device)
+        # An interrupt may come before it is known again.
+        self._known = b""
+        self._table[: len(words)] = words
         status = self._set(self._executable, self._node, self._place)
         if status:
             raise RuntimeError(f"the driver does not set a node: error {status}")
+        self._known = words
 
 
 def first_kernel(graph: int) -> Any:

@@ -7,9 +7,8 @@ lie in donated inputs, which stay where they are.
 
 from __future__ import annotations
 
-import ctypes
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, TypeAlias
 
 import cupy
@@ -17,16 +16,20 @@ import numpy as np
 from cupy import ndarray
 
 from ...config import config
+from ...cpu.plan.codegen.operands import is_variable
 from ...known_buffers import KnownBuffers, SameBuffers
 from ...logs import log_debug
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
-from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_out, set_words
-from ..launch import is_contiguous
-from .first_node import KERNEL_NODE, FirstNode, driver, kind_of_node, told
+from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_in, copy_out, set_words
+from ..launch import WIDEST_LOAD_BYTES, is_contiguous
+from .checked_nodes import NODES_OF_NCCL, check_nodes
+from .first_node import FirstNode
 from .graph_by_priority import GraphByPriority
+from .graph_choice import is_collective
 from .leaf_kernels import WORD_BYTES
 from .plan import GpuPlan, items_of
+from .words import Words
 
 __all__ = ["GraphedPlan"]
 
@@ -34,16 +37,12 @@ __all__ = ["GraphedPlan"]
 CALLS_BEFORE_RECORDING = 2
 # Each time an input lies elsewhere, a graph is recorded anew that copies it; later ones copy all.
 MOST_RECORDINGS = 6
+# A small plan is recorded so often, and then runs as a plan that is no graph.
+MOST_RECORDINGS_OF_SMALL = 3
 # On further streams a plan runs operation by operation.
 MOST_STREAMS = 8
-COPY_NODE, FILL_NODE = 1, 2
-EMPTY_NODE = 5
-# What NCCL adds to a graph: work of its own on the host, and events by which it orders its calls.
-HOST_NODE, WAIT_NODE, EVENT_NODE = 3, 6, 7
-PLAIN_NODES = KERNEL_NODE, FILL_NODE, EMPTY_NODE
-NODES_OF_NCCL = HOST_NODE, WAIT_NODE, EVENT_NODE
-HOST_MEMORY, DEVICE_MEMORY, ANY_MEMORY = 1, 2, 4
-MEMORY_TYPE_ATTRIBUTE = 2
+# The numbers of the host, and those among the outputs, where there are none.
+NOTHING: tuple[list[Any], list[Any]] = [], []
 
 
 class Lane:
@@ -102,8 +101,8 @@ class RecordedGraph:
         copied: for inputs that are copied the arrays into which they are.
         outputs: the arrays of results; None for those in donated inputs.
         kept: what has to live as long.
-        first: the node that is told where results are to be, and the numbers of the host; None
-            where there are too many of them.
+        first: the node that is told the numbers of the host, where results are to be, and where
+            inputs lie that are copied; None where there are too many of them.
         launched: what is called before each launch, and what is called behind it.
     """
 
@@ -140,6 +139,10 @@ class RecordedGraph:
         # What stands for inputs that were found to be there.
         self._known: SameBuffers | None = None
 
+    def reads_only(self, places: Container[int]) -> bool:
+        """Says whether all inputs that are read where they are have places among some."""
+        return all(i in places for i in self._read)
+
     def launch(self, stream: Any) -> None:
         """Queues the graph."""
         for before, _ in self.launched:
@@ -173,12 +176,16 @@ class OnStream:
     Args:
         plan: the plan.
         stream: the stream.
+        small: as in `GraphedPlan`.
     """
 
-    def __init__(self, plan: GpuPlan, stream: Any) -> None:
+    def __init__(self, plan: GpuPlan, stream: Any, small: bool = False) -> None:
         self.plan = plan
+        self._small = small
         self.lane = lane_of(stream)
         self._recording: RecordedGraph | None = None
+        # Whether all else than what is given away is copied.
+        self._reads_given = False
         self._calls = 0
         self._recordings = 0
         # The places of inputs that lie elsewhere in each call.
@@ -187,13 +194,12 @@ class OnStream:
         self.refused = ""
         text = plan.text
         # Processes that compare each collective do so where it is queued, and not in a graph.
-        self._collective = any(
-            getattr(equation.primitive, "collective", False) for equation in text.program.equations
-        )
+        self._collective = any(map(is_collective, text.program.equations))
         self._dtypes = [x.type.dtype for x in text.numbers]
-        self._words = bytearray(WORD_BYTES * len(self._dtypes))
-        # Calls write it one after the other, on one stream: numbers, and behind them addresses.
-        slots = len(self._dtypes) + sum(text.outputs)
+        self._words = Words(self._dtypes)
+        # Calls write it one after the other, on one stream: numbers, and behind them addresses of
+        # results, and of inputs that are copied.
+        slots = len(self._dtypes) + sum(text.outputs) + len(text.inputs)
         self._slots = cupy.empty(max(WORD_BYTES * slots, 1), "u1")
         self._numbers = [
             ndarray((), dtype, self._slots.data + WORD_BYTES * i)
@@ -205,7 +211,19 @@ class OnStream:
         self._taken = {
             order.index(k): self._places[i] for k, i in text.taken.items() if i in self._places
         }
-        self._sources = [self._taken.get(place, -1) for place in range(len(order))]
+        # The same of results that are inputs themselves.
+        inputs = {text.program.inputs[i]: place for i, place in self._places.items()}
+        outputs = [text.program.outputs[k] for k in order]
+        self._handed_on = {
+            place: inputs[out]
+            for place, out in enumerate(outputs)
+            if is_variable(out) and out in inputs
+        }
+        # All others stand in the first place until they are there.
+        found = self._taken | self._handed_on
+        self._in_place = items_of([found.get(place, 0) for place in range(len(order))])
+        if not found:
+            self._in_place = lambda arrays: [None] * len(order)
 
     def run(
         self,
@@ -213,6 +231,7 @@ class OnStream:
         numbers: Sequence[Any],
         stream: Any,
         known: SameBuffers | None = None,
+        given: SameBuffers | None = None,
     ) -> list[ndarray]:
         """Queues the work of a call, and returns the results.
 
@@ -221,13 +240,17 @@ class OnStream:
             numbers: the numbers of the host.
             stream: the stream.
             known: as in `RecordedGraph.fits`.
+            given: the same for inputs that are given away.
         """
         recording = self._recording
         one_by_one = self._collective and config.check_collectives
         if recording is not None and not one_by_one:
-            if recording.fits(arrays, known):
+            if recording.fits(arrays, given if self._reads_given else known):
                 return self._launched(recording, arrays, numbers, stream)
-            self._note_moving(recording, arrays)
+            if not self._small:
+                self._note_moving(recording, arrays)
+            elif self._recordings >= MOST_RECORDINGS_OF_SMALL:
+                self.refused = "inputs lie elsewhere in each call"
             self._recording = None
         self._set(numbers)
         for place in self._taken.values():
@@ -244,11 +267,7 @@ class OnStream:
     def _set(self, numbers: Sequence[Any]) -> None:
         """Sets the numbers of the host, by a launch."""
         if self._dtypes:
-            words = self._words
-            for i, (number, dtype) in enumerate(zip(numbers, self._dtypes)):
-                piece = dtype.type(number).tobytes()
-                words[WORD_BYTES * i : WORD_BYTES * i + len(piece)] = piece
-            set_words(words, self._slots)
+            set_words(self._words.of(numbers), self._slots)
 
     def _note_moving(self, recording: RecordedGraph, arrays: list[ndarray]) -> None:
         """Notes the inputs that are not where a graph reads them."""
@@ -267,22 +286,22 @@ class OnStream:
         numbers: Sequence[Any],
         stream: Any,
     ) -> list[ndarray]:
-        if recording.copied:
-            copy_arrays([(ordered_array(arrays[i]), own) for i, own in recording.copied.items()])
-        # Those behind the inputs are made below.
-        outs: list[Any] = [arrays[i] if i >= 0 else None for i in self._sources]
-        pairs = []
-        for place, own, shape, dtype in recording.copied_out:
-            outs[place] = fresh = ndarray(shape, dtype)
-            pairs.append((own, fresh))
+        outs = [*self._in_place(arrays)]
+        fresh = []
+        for place, _, shape, dtype in recording.copied_out:
+            outs[place] = made = ndarray(shape, dtype)
+            fresh.append(made)
         if recording.first is not None:
-            recording.first.set(numbers, [fresh.data.ptr for _, fresh in pairs])
+            read = [wide_array(arrays[i]) for i in recording.copied]
+            recording.first.set(numbers, [x.data.ptr for x in fresh + read])
             recording.launch(stream)
             return outs
+        if recording.copied:
+            copy_arrays([(ordered_array(arrays[i]), own) for i, own in recording.copied.items()])
         self._set(numbers)
         recording.launch(stream)
-        if pairs:
-            copy_arrays(pairs)
+        if fresh:
+            copy_arrays([(own, outs[place]) for place, own, *_ in recording.copied_out])
         return outs
 
     def _directly(self, arrays: list[ndarray]) -> list[ndarray]:
@@ -297,6 +316,8 @@ class OnStream:
             self._moving |= {*range(len(arrays))}
         try:
             self._recording = self._recorded(arrays, stream)
+            places = {self._places[i] for i in self.plan.donated if i in self._places}
+            self._reads_given = self._recording.reads_only(places)
         except Exception as error:
             self.refused = f"{type(error).__name__}: {error}"
             log_debug("jit", "%s is no graph: %s", self.plan.name, self.refused)
@@ -315,20 +336,23 @@ class OnStream:
         # What caches have of the caller's stream is there when the graph runs, which is there, too.
         captured_here.stream = stream.ptr
         in_place = {k for k, place in self._taken.items() if place not in copied}
+        in_place |= {*self._handed_on}
         count = sum(self.plan.text.outputs) - len(in_place)
-        begins = 0 < len(self._dtypes) + count <= MOST_WORDS and count <= MOST_COPIED
+        words = len(self._dtypes) + count + len(copied)
+        begins = 0 < words <= MOST_WORDS and max(count, len(copied)) <= MOST_COPIED
+        results = self._slots[WORD_BYTES * len(self._dtypes) :]
         graph = None
         try:
             with lane.stream, cupy.cuda.using_allocator(pool.malloc):
                 lane.stream.begin_capture()
                 try:
                     if begins:
-                        set_words(bytearray(WORD_BYTES * (len(self._dtypes) + count)), self._slots)
+                        set_words(bytes(WORD_BYTES * words), self._slots)
+                        copy_in(results[WORD_BYTES * count :], [*copied.values()])
                     outs = self.plan.queue(*given, *self._numbers, *memory)
                     owned = [None if k in in_place else x for k, x in enumerate(outs)]
                     if begins:
-                        places = self._slots[len(self._words) :]
-                        copy_out([x for x in owned if x is not None], places)
+                        copy_out([x for x in owned if x is not None], results)
                 finally:
                     graph = lane.stream.end_capture()
             kept = [pool, *captured_here.kept, self._slots]
@@ -343,7 +367,8 @@ class OnStream:
         if not all(x is None or is_contiguous(x) for x in owned):
             raise NotCaptured("the elements of a result do not lie one behind the other")
         strides = [*map(strides_unless_ordered, arrays)]
-        first = FirstNode(graph, self._slots, self._dtypes, count) if begins else None
+        addressed = words - len(self._dtypes)
+        first = FirstNode(graph, self._slots, self._dtypes, addressed) if begins else None
         return RecordedGraph(graph, addresses, strides, copied, owned, kept, first, launched)
 
 
@@ -363,49 +388,15 @@ def ordered_array(x: ndarray) -> ndarray:
     return x if is_contiguous(x) else cupy.ascontiguousarray(x)
 
 
+def wide_array(x: ndarray) -> ndarray:
+    """Returns an ordered array that begins where wide loads may."""
+    x = ordered_array(x)
+    return x.copy() if x.data.ptr % WIDEST_LOAD_BYTES else x
+
+
 def strides_unless_ordered(x: ndarray) -> tuple[int, ...] | None:
     """Returns the strides of an array; None where elements lie one behind the other."""
     return None if is_contiguous(x) else x.strides
-
-
-def check_nodes(graph: int, others: Sequence[int]) -> None:
-    """Checks that a graph computes, copies and fills within the memory of GPUs alone.
-
-    Args:
-        graph: the graph.
-        others: the kinds of nodes that are right too.
-
-    Raises:
-        NotCaptured: it does something else, such as a copy from the host, which would be made of
-            what lies there whenever the graph runs.
-    """
-    count = ctypes.c_size_t()
-    told(driver().cuGraphGetNodes(graph, None, ctypes.byref(count)))
-    nodes = (ctypes.c_void_p * count.value)()
-    told(driver().cuGraphGetNodes(graph, nodes, ctypes.byref(count)))
-    for node in filter(None, nodes):
-        kind = kind_of_node(node)
-        if kind == COPY_NODE:
-            check_copy(node)
-        elif kind not in PLAIN_NODES and kind not in others:
-            raise NotCaptured(f"a node of kind {kind}")
-
-
-def check_copy(node: int) -> None:
-    """Checks that a node copies within the memory of GPUs."""
-    # Words of the driver's description: the kinds of memory and the addresses of both ends.
-    words = (ctypes.c_ulonglong * 25)()
-    told(driver().cuGraphMemcpyNodeGetParams(node, words))
-    for kind_word, host_word in ((4, 5), (15, 16)):
-        kind = words[kind_word] & 0xFFFFFFFF
-        if kind == ANY_MEMORY:
-            known = ctypes.c_uint()
-            address = words[host_word + 1]
-            place = ctypes.byref(known)
-            told(driver().cuPointerGetAttribute(place, MEMORY_TYPE_ATTRIBUTE, address))
-            kind = known.value
-        if kind != DEVICE_MEMORY:
-            raise NotCaptured("a copy from the host, or to it")
 
 
 class GraphedPlan:
@@ -416,13 +407,19 @@ class GraphedPlan:
 
     Args:
         plan: the plan, whose numbers are apart.
+        small: whether it is of few operations, which are no better copied than launched: inputs
+            are not copied where they lie elsewhere, and nobody is told that it is no graph.
     """
 
     called = ()
 
-    def __init__(self, plan: GpuPlan) -> None:
+    def __init__(self, plan: GpuPlan, small: bool = False) -> None:
         self.plan = plan
+        self._small = small
+        self._is_graph = True
         self._inputs = items_of(plan.text.inputs)
+        # Whether the host computes anything.
+        self._computes = bool(plan.text.numbers) or not all(plan.text.outputs)
         self._on_streams: dict[StreamKey, OnStream] = {}
         self._lock = threading.Lock()
 
@@ -434,34 +431,43 @@ class GraphedPlan:
     @property
     def remark(self) -> str:
         """The reason why it is no graph, for people; empty where it is one, or may become one."""
+        if self._small:
+            return ""
         found = {one.refused for one in [*self._on_streams.values()]}
         return f", and not as a CUDA graph: {min(found)}" if found and "" not in found else ""
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Queues the program on the current stream, and returns the buffers of its results."""
-        text = self.plan.text
+        if not self._is_graph:
+            return self.plan(buffers)
         try:
-            numbers, of_host = self.plan.numbers(buffers)
+            numbers, of_host = self.plan.numbers(buffers) if self._computes else NOTHING
             stream = cupy.cuda.get_current_stream()
             key = stream_key(stream)
             found = self._on_streams.get(key)
             if found is None and len(self._on_streams) < MOST_STREAMS:
                 with self._lock:
-                    found = self._on_streams.setdefault(key, OnStream(self.plan, stream))
+                    found = self._on_streams.setdefault(
+                        key, OnStream(self.plan, stream, self._small)
+                    )
             arrays = [*self._inputs(buffers)]
-            known = buffers.known if type(buffers) is KnownBuffers else None
+            known = given = None
+            if type(buffers) is KnownBuffers:
+                known, given = buffers.known, buffers.given
             if found is None:
                 outs = self.plan.queue(*arrays, *map(cupy.asarray, self._typed(numbers)))
             else:
                 with found.lane.lock:
-                    outs = found.run(arrays, numbers, stream, known)
+                    outs = found.run(arrays, numbers, stream, known, given)
+                if self._small and found.refused:
+                    self._is_graph = False
         except Exception as error:
             self.plan.explain(error)
             raise
         if not of_host:
             return outs
         places, hosts = iter(outs), iter(of_host)
-        return [next(places) if there else next(hosts) for there in text.outputs]
+        return [next(places) if there else next(hosts) for there in self.plan.text.outputs]
 
     def _typed(self, numbers: Sequence[Any]) -> list[Any]:
         """Returns numbers of the host in the dtypes that kernels read."""

@@ -33,16 +33,10 @@ from .region_run import GpuRegion
 if TYPE_CHECKING:
     from ...cpu.plan.annotations import EquationLike, Operand, ProgramLike, VariableLike
 
-__all__ = ["PlanText", "can_be_graph"]
+__all__ = ["PlanText", "is_better_alone", "is_host_number", "is_of_host"]
 
 AnyRun: TypeAlias = GpuRegion | LeafRun | JointRun
 
-# Operations that queue nothing.
-QUEUING_NOTHING = frozenset(
-    {"astype", "broadcast_to", "flip", "reshape", "stop_gradient", "transpose"}
-)
-# A graph is worth it for so many operations.
-FEWEST_RECORDED = 4
 # The name of what stands for inputs that are those of an earlier call.
 KNOWN_NAME = "known"
 # The primitive that averages arrays over processes while others are computed.
@@ -422,30 +416,6 @@ def is_of_host_alone(x: Operand) -> bool:
 def is_of_host(equation: EquationLike) -> bool:
     """Says whether the host computes an equation, on its numbers alone."""
     return all(map(is_host_number, equation.outputs))
-
-
-def can_be_graph(program: ProgramLike) -> bool:
-    """Says whether a graph may do all of a program's work on the GPU.
-
-    Calls decide on the host what they do. A number of the host's may be read by kernels that are
-    made for the program alone.
-    """
-    count = 0
-    for equation in program.equations:
-        primitive, operands = equation.primitive, equation.operands
-        numbers = [x for x in operands if is_variable(x) and is_host_number(x)]
-        if is_of_host(equation):
-            if primitive.impl is None or len(numbers) < sum(map(is_variable, operands)):
-                return False
-            continue
-        if primitive.impl is None and not primitive.fused:
-            return False
-        if numbers and (not primitive.fused or is_better_alone(primitive)):
-            return False
-        count += primitive.name not in QUEUING_NOTHING
-    return count >= FEWEST_RECORDED and not any(
-        equation.primitive.effect for equation in program.equations
-    )
 
 
 def is_better_alone(primitive: Any) -> bool:

@@ -19,6 +19,8 @@ from .single_forms import SINGLE_FORMS
 
 __all__ = ["kernel_forms"]
 
+# Powers by so many halves are computed by a root: within two units in the last place.
+HALVES = frozenset({-3, -1, 3, 5})
 # BLAS computes products of shorter vectors in the time of a hand-off.
 SHORTEST_SUMMED_DOT = 1 << 16
 # The places of the largest matrix for which a program keeps which of them are in a triangle.
@@ -213,6 +215,26 @@ def _squares(sweep: Sweep, x: Operand, equation: Equation) -> Variable:
     return sweep.add("add", squares, {}, equation)
 
 
+def _power_by_root(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A power by an odd number of halves is a product with a root, or a quotient by one.
+
+    Infinity has an even power, so that a negative one counts as positive; so do zeros.
+    """
+    (x, y), known = equation.operands, equation.outputs[0].type
+    halves = y * 2 if type(y) is float else 0
+    if halves not in HALVES or known.dtype.char not in "fd" or type_of(x) != known:
+        return None
+    there = sweep.add("add", [x, 0], {}, equation)
+    found = sweep.add("sqrt", [there], {}, equation)
+    if halves < 0:
+        found = sweep.add("divide", [1, found], {}, equation)
+    for _ in range(int(abs(halves)) // 2):
+        name = "multiply" if halves > 0 else "divide"
+        found = sweep.add(name, [found, there], {}, equation)
+    below = sweep.add("equal", [x, -np.inf], {}, equation)
+    return sweep.add("where", [below, np.inf if halves > 0 else 0.0, found], {}, equation)
+
+
 def _of_short_floats(sweep: Sweep, equation: Equation) -> Rewritten:
     """A sum of floats of 16 bits is rounded to these at the end, as in eager mode."""
     (x,) = equation.operands
@@ -286,6 +308,7 @@ KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
         *(_cast_before, _of_whole_numbers, _of_single_places, _of_short_floats, _complex_mean),
     ),
     "min": (_of_truth,),
+    "power": (_power_by_root,),
     "prod": (_cast_before, _of_whole_numbers, _of_single_places),
     "stack": (_cast_parts,),
     "sum": (_cast_before, _of_whole_numbers, _of_single_places, _of_short_floats),

@@ -9,6 +9,7 @@ from support.native_loops import assert_same, compiled, of_slices
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.jitting.tiers import native_program
 from functensor.scipy import special, stats
 
 pytestmark = [
@@ -124,3 +125,26 @@ def test_distributions():
     assert_same(compiled(of_slices(f), x)(x), f(x), 1e-13)
     gradient = ft.grad(lambda x: fnp.sum(fnp.stack(of_slices(f)(x))))
     assert_same(ft.jit(gradient).compile(x)(x), gradient(x), 1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("exponent", [-1.5, -0.5, 1.5, 2.5])
+def test_powers_by_halves_are_those_of_eager_mode_within_two_units(exponent, dtype):
+    limits = np.finfo(dtype)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, 1.0, limits.max, limits.tiny]
+    drawn = np.random.default_rng(0).uniform(-1, 1, 20_000) * np.log2(float(limits.max)) / 3
+    x = np.array([*special, *np.exp2(drawn)], dtype)
+
+    def raised(x):
+        return x**exponent
+
+    jitted = ft.jit(raised).compile(x)
+    assert "power" not in str(native_program(ft.make_program(raised)(x)))
+    with np.errstate(all="ignore"):
+        got, wanted = np.asarray(jitted(x)), np.asarray(raised(fnp.asarray(x)))
+        np.testing.assert_array_equal(got[:6], wanted[:6])
+        assert np.signbit(got[:4]).tolist() == np.signbit(wanted[:4]).tolist()
+        right = x[6:].astype(np.longdouble) ** np.longdouble(exponent)
+    fits = (right < limits.max) & (right > limits.tiny)
+    units = np.abs(got[6:][fits] - right[fits]) / np.spacing(right[fits].astype(dtype))
+    assert units.max() <= 2

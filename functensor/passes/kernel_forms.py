@@ -9,9 +9,10 @@ import numpy as np
 
 from ..backends.arrays.philox import WORD_VALUES
 from ..primitives.core.registry import registry
-from ..programs.program import Equation, Operand, Program, Variable, type_of
+from ..programs.program import Equation, Operand, Program, Variable, type_of, used
 from .attention_forms import attention_by_products, part_of_attention_grad
 from .common_subexpressions import common_subexpressions
+from .constants import constant_key
 from .dead_code import dead_code
 from .fusion import MOST_PARTIAL_ELEMENTS
 from .rewriter import RewriteRule, Rewritten, Sweep, behind, swept
@@ -51,6 +52,27 @@ def _outer_product(sweep: Sweep, equation: Equation) -> Rewritten:
         return None
     product = sweep.add("multiply", equation.operands, {}, equation)
     return sweep.add("add", [product, 0.0], {}, equation)
+
+
+@behind("matmul")
+def _common_factor(sweep: Sweep, equation: Equation) -> Rewritten:
+    """A sum of two products with a common factor is one product, of a sum.
+
+    Where a loss has ``x @ w`` in several places, its gradient has a product for each of them.
+    """
+    products = [sweep.maker(x, "matmul") for x in equation.operands]
+    if None in products or any(sweep.uses.get(x, 0) != 1 for x in used(equation.operands)):
+        return None
+    pairs = [*zip(*[product.operands for product in products if product is not None], strict=True)]
+    alike = [constant_key(x) == constant_key(y) for x, y in pairs]
+    if alike not in ([True, False], [False, True]):
+        return None
+    number = alike.index(False)
+    if type_of(pairs[number][0]) != type_of(pairs[number][1]):
+        return None
+    factors: list[Operand] = [x for x, _ in pairs]
+    factors[number] = sweep.add("add", pairs[number], {}, equation)
+    return equation.by(registry["matmul"], factors, {})
 
 
 def _long_dot(sweep: Sweep, equation: Equation) -> Rewritten:
@@ -294,6 +316,7 @@ def _dropout(sweep: Sweep, equation: Equation) -> Rewritten:
 
 
 KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
+    "add": (_common_factor,),
     "all": (_any_or_all,),
     "any": (_any_or_all,),
     "attention": (attention_by_products,),

@@ -10,6 +10,7 @@ import functensor as ft
 import functensor.numpy as np
 from functensor.passes.batch_matmuls import LARGEST_JOINED_PRODUCT, joined_products
 from functensor.passes.dead_code import dead_code
+from functensor.passes.kernel_forms import kernel_forms
 from functensor.passes.pipeline import optimized
 from functensor.passes.simplify import algebra
 from functensor.primitives.core.primitive_like import Call
@@ -267,3 +268,28 @@ def test_a_loss_at_weights_moved_along_their_gradient():
         return recurrent([w + g for w, g in zip(p, slope, strict=True)], x)
 
     numpy.testing.assert_allclose(ft.jit(ahead)(p, x), ahead(p, x), rtol=1e-4)
+
+
+def test_products_with_a_common_factor_are_one_in_kernels():
+    x, y = numpy.linspace(-1, 1, 12).reshape(4, 3), numpy.array([0.0, 1.0, 1.0, 0.0])
+
+    def loss(w, y):
+        terms = np.maximum(x @ w, 0) - (x @ w) * y + np.log1p(np.exp(-np.abs(x @ w)))
+        return np.mean(terms) + np.sum((x @ w) ** 2)
+
+    slope, w = ft.grad(loss), numpy.array([0.5, -1.0, 2.0])
+    forms = kernel_forms(optimized(ft.make_program(slope)(w, y)))
+    # One forward, and one with the sum of all cotangents.
+    assert [e.primitive.name for e in forms.equations].count("matmul") == 2
+    numpy.testing.assert_allclose(forms.run([w, y])[0], slope(w, y), rtol=1e-12)
+
+
+def test_a_product_that_is_used_again_stays():
+    x, w, v = numpy.ones((2, 3)), numpy.ones((3, 4)), numpy.ones((3, 4))
+
+    def f(w, v):
+        first = x @ w
+        return first + x @ v, first
+
+    forms = kernel_forms(optimized(ft.make_program(f)(w, v)))
+    assert [e.primitive.name for e in forms.equations].count("matmul") == 2

@@ -36,7 +36,10 @@ class Multiplied(Protocol):
 
 Factor = TypeVar("Factor", bound=Multiplied)
 
-exp, log1p = map(function, ("exp", "log1p"))
+# Sides below these are multiplied by a power of two, as subnormal numbers have few digits.
+SMALL_SIDES = {"f": (2.0**-60, 2.0**84), "d": (2.0**-500, 2.0**560)}
+
+exp, expm1, hypot, log1p = map(function, ("exp", "expm1", "hypot", "log1p"))
 maximum, minimum, sqrt = map(function, ("maximum", "minimum", "sqrt"))
 
 
@@ -110,11 +113,22 @@ def exceeds(x: Expr, y: Expr) -> Expr:
     )
 
 
+def side_ratio(x: Expr, y: Expr) -> Expr:
+    """Returns ``x / hypot(x, y)``, and 0 at the origin."""
+    smallest, scale = SMALL_SIDES[x.dtype.char]
+    factor = select(maximum(abs(x), abs(y)) < smallest, x.graph.constant(scale, x.dtype), 1.0)
+    longest = hypot(x * factor, y * factor)
+    return x * factor / select(longest.equals(0.0), 1.0, longest)
+
+
 ELEMENT_FORMULAS: dict[str, Callable[..., Expr]] = {
     **SHARED_FORMULAS,
     **SPECIAL_FORMULAS,
+    "exceeds": exceeds,
+    "expm1": expm1,
     "log_ratio": log_ratio,
     "logaddexp": logaddexp,
+    "side_ratio": side_ratio,
 }
 
 # Those of float16, of which NumPy's ``maximum`` returns the first of two zeros.

@@ -64,6 +64,12 @@ class StagedEntry:
         returned = sorted({i for i in self._passed if i is not None})
         self.compiled: Compiled = compiled(program, donated, returned)
 
+    @property
+    def takes_buffers(self) -> bool:
+        """Says whether the compiled form alone, of the leaves' buffers, gives all results'."""
+        passes = any(i is not None for i in self._passed)
+        return self._computes and not passes and self.compiled.plan is not None
+
     def wants_guard(self, missed: bool) -> bool:
         """Says whether a guard is to be made: there is none, or it gives calls of the kind up.
 

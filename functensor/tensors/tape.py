@@ -263,6 +263,8 @@ class TapeTrace(ReverseTrace):
         out = new(self.tracer)
         out._data = value
         out.node = node
+        # Read in each step of an optimizer, where what is not there takes ten times as long.
+        out._source = out._views = None
         return out
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -297,7 +299,7 @@ class TapeTrace(ReverseTrace):
                 ans = kept = RAW.process(primitive, values, params)
         out = new(tensor)
         out._data = ans
-        out.node = None
+        out.node = out._source = out._views = None
         if mask and mode.enabled:
             keep = primitive.keepers[mask]
             if keep is None:

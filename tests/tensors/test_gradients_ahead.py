@@ -1,4 +1,4 @@
-"""Backward passes from the loss of a plan that has computed the gradients, which walk over nothing."""
+"""Backward passes from losses whose plans have computed the gradients: they walk over nothing."""
 
 import numpy
 import pytest

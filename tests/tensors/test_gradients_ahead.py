@@ -6,7 +6,7 @@ import pytest
 import functensor as ft
 import functensor.torch as torch
 from functensor.primitives.core.errors import BackwardError
-from functensor.tensors import leaf_means, tape
+from functensor.tensors import graphs, leaf_means, tape
 
 
 @pytest.fixture
@@ -19,7 +19,13 @@ def walks(monkeypatch):
         seen.append(None)
         return walk(roots, **options)
 
+    def chosen(*args, **options):
+        seen.append(None)
+        return choose(*args, **options)
+
+    choose = graphs.chosen_gradients
     monkeypatch.setattr(tape, "averaged_backward", noted)
+    monkeypatch.setattr(graphs, "chosen_gradients", chosen)
     return seen
 
 
@@ -102,6 +108,33 @@ def test_other_passes_are_walked(options, warm):
     factor = 2 if "gradient" in options else 1
     check(gradients(compiled, *given, **options), [factor * x for x in expected])
     assert given[0].grad.requires_grad == ("create_graph" in options)
+
+
+def test_gradients_that_are_returned_are_not_walked_for(warm, walks):
+    compiled, (w, b, x), expected = warm
+    w.grad = None
+    for wanted in ([b, w], [w], [b]):
+        loss = compiled(w, b, x)
+        found = torch.autograd.grad(loss, wanted)
+        check(found, [expected[0] if x is w else expected[1] for x in wanted])
+        with pytest.raises(BackwardError, match="a second time"):
+            torch.autograd.grad(loss, wanted)
+    assert w.grad is None
+    walks.clear()
+    loss = compiled(w, b, x)
+    check(torch.autograd.grad(loss, [w, b], retain_graph=True), expected)
+    loss.backward()
+    check([w.grad], expected[:1])
+    assert not walks
+
+
+def test_gradients_of_others_are_asked_of_a_walk(warm, walks):
+    compiled, (w, b, x), expected = warm
+    with pytest.raises(BackwardError, match="input 0"):
+        torch.autograd.grad(compiled(w, b, x), [torch.tensor([1.0], requires_grad=True)])
+    (found,) = torch.autograd.grad(compiled(w, b, x), w, torch.tensor(2.0))
+    check([found], [2 * expected[0]])
+    assert len(walks) == 2
 
 
 def test_a_leaf_that_is_there_twice(walks):

@@ -387,9 +387,8 @@ class StepCode(SegmentWithLoops):
         lying = self._layout(array_of_type(x, out.type, operand_shape(x)))
         if name == "reshape":
             # NumPy copies an array whose axes it cannot join, too.
-            order = c_strides(out.type.shape)
-            in_order = lying.reshaped(out.type.shape)
-            return in_order or LayOut(self._copied(lying).owner, 0, out.type.shape, order)
+            view, order = lying.reshaped(out.type.shape), c_strides(out.type.shape)
+            return view or LayOut(self._copied(lying).owner, 0, out.type.shape, order)
         strides = broadcast_strides(lying.shape, lying.strides, out.type.shape)
         return LayOut(lying.owner, lying.offset, out.type.shape, tuple(strides))
 

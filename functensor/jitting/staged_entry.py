@@ -91,7 +91,7 @@ class StagedEntry:
         if self.compiled.donated and entrance.has_tensors((args, kwargs)):
             self.guard = unguarded
             return
-        run = self.compiled.on_buffers if self._computes else None
+        run = self.compiled.buffers_from if self._computes else None
         out_tree, recording = self.program.out_tree, self.recording()
         self.guard = guard(
             args, kwargs, static, run, out_tree, self._passed, self.gradient, recording
@@ -110,7 +110,7 @@ class StagedEntry:
             first: makes it, an array.
             args: all others. Those that are no arrays are constants of the program.
         """
-        recording, compute = self.recording(), self.compiled.on_buffers
+        recording, compute = self.recording(), self.compiled.buffers_from
 
         def run(leaves: Values, buffers: Values) -> Values:
             x = first()

@@ -395,7 +395,7 @@ def guard(
     Args:
         args, kwargs: the arguments of the call.
         static: positions and names of those that have to be the same objects.
-        run: computes the buffers of leaves of the result; None if it has none but leaves of the arguments.
+        run: computes the buffers of leaves of the result; None if all are leaves of the arguments.
         treedef: the result's.
         passed: for every leaf of the result the number of the argument's leaf that it is; None
             where it is the next computed one.

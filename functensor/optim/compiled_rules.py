@@ -88,28 +88,30 @@ class CompiledRule:
         if not TYPES.issuperset(map(type, columns[0])):
             return None
         shapes = [x.shape for x in columns[0]]
-        chars = [x.dtype.char for x in columns[0]]
-        kind: list[Any] = [*shapes, *chars]
+        dtypes = [x.dtype for x in columns[0]]
+        kind: list[Any] = [*shapes, *dtypes]
         for place, column in enumerate(columns):
+            # Comparisons of lists compare what are mostly the same objects.
+            if not TYPES.issuperset(map(type, column)) or [x.dtype for x in column] != dtypes:
+                return None
             # Results of plans lie in C order, those of ufuncs as their operands do.
             in_order = place != GRADIENT_COLUMN
-            for x, char in zip(column, chars, strict=True):
-                if type(x) not in TYPES or x.dtype.char != char:
-                    return None
-                if in_order and not x.flags.c_contiguous:
-                    return None
+            if in_order and not all([x.flags.c_contiguous for x in column]):  # noqa: C419 - quicker
+                return None
             own = [x.shape for x in column]
             if own != shapes:
                 # A rule may keep a number for each parameter; gradients are like these.
                 if not in_order:
                     return None
                 kind.append((place, *own))
-        return tuple(kind) if PLANNED_DTYPES.issuperset(chars) else None
+        return tuple(kind) if PLANNED_DTYPES.issuperset([x.char for x in dtypes]) else None
 
     def is_due(self, kind: Any) -> bool:
         """Says whether updates of a kind are to run as a plan."""
         if kind is None:
             return False
+        if self._spent.get(kind, 0.0) >= SECONDS_BEFORE_STAGING:
+            return True
         if at_once.wanted:
             self.note(kind, SECONDS_BEFORE_STAGING)
         return self._spent.get(kind, 0.0) >= SECONDS_BEFORE_STAGING

@@ -225,3 +225,10 @@ def test_planned_steps_are_seen_through_views():
     assert before[1] == [8.0, 8.0]
     numpy.testing.assert_allclose(mean.numpy(), 0.9 * numpy.array(moved), rtol=1e-6)
     assert x[1, 0].item() == 8.0
+
+
+def test_bytes_in_another_order_are_of_another_kind():
+    rule = CompiledRule(lambda columns, numbers: columns)
+    swapped = numpy.dtype("f4").newbyteorder()
+    kinds = [rule.kind_of([[numpy.ones(3, dtype)]] * 2) for dtype in ("f4", swapped, "f4")]
+    assert kinds[0] == kinds[2] != kinds[1]

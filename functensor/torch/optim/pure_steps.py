@@ -315,6 +315,8 @@ def updated_buffers(xs: Iterable[Any]) -> list[Any]:
     A tensor's gradient goes upwards in both parts.
     """
     buffers = [x._data if isinstance(x, Tensor) else to_buffer(x) for x in xs]
+    if "c" not in {x.dtype.kind for x in buffers}:
+        return buffers
     return [x if x.dtype.kind != "c" else AS_PAIRS(wrap(x))._data for x in buffers]
 
 

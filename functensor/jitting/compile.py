@@ -172,8 +172,12 @@ class Compiled:
 
     def on_buffers(self, values: Sequence[Any], buffers: list[Any]) -> Values:
         """Does the same, given the arrays' buffers too."""
+        return all_wrapped(self.buffers_from(values, buffers))
+
+    def buffers_from(self, values: Sequence[Any], buffers: list[Any]) -> list[Any]:
+        """Returns the outputs' buffers."""
         if self.run is None:
-            return list(map(wrap, run_one_by_one(self.program, buffers)))
+            return list(run_one_by_one(self.program, buffers))
         if self.donated:
             numbers, memory, places = self._given
             if numbers:
@@ -181,7 +185,7 @@ class Compiled:
             claimed(values, buffers, memory, self._words, places)
         for i in self.returned:
             restored(values[i], buffers[i])
-        return all_wrapped(self.run(buffers))
+        return self.run(buffers)  # type: ignore[no-any-return]
 
 
 def is_number(x: Variable) -> bool:

@@ -20,7 +20,7 @@ from ..backends.errors.words import described
 from ..backends.known_buffers import KnownBuffers, SameBuffers
 from ..primitives.core.array import Array
 from ..primitives.core.array_slots import array_slots
-from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, owned, wrap
+from ..primitives.core.buffers import DEVICE_TYPES, WEAK_TYPES, all_wrapped, owned, wrap
 from ..primitives.core.python_numbers import BASES
 from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
@@ -55,7 +55,7 @@ OWN_NAMES: dict[str, Any] = {
 
 # A guard takes a call's arguments and returns its result.
 Guard = Callable[[tuple[Any, ...], dict[str, Any]], Any]
-# A run takes leaves and their buffers, and returns the computed leaves of the result.
+# A run takes leaves and their buffers, and returns the buffers of the result's computed leaves.
 Run = Callable[[list[Any], list[Any]], list[Any]]
 # A recording takes buffers and nodes, and returns all leaves of the result as tensors with a graph.
 RecordedRun = Callable[[list[Any], tuple[Any, ...]], list[Any]]
@@ -288,8 +288,10 @@ class _Writer:
         leaves = self.there.listed("there", self.leaves, self.leaves)
         left = "outs" if as_list else as_tuple(outs)
         # A buffer that a variable holds too is not given away.
-        self.lines += ["x = None", f"{left} = {self.bind(run, 'run')}({leaves}, buffers)"]
-        self.outs = [f"tensor({out}._data)" for out in outs] if self.tensors else outs
+        computed = f"{self.bind(run, 'run')}({leaves}, buffers)"
+        self.names["wrapped"] = entrance.all_made if self.tensors else all_wrapped
+        self.lines += ["x = None", f"{left} = wrapped({computed})"]
+        self.outs = outs
 
     def passed(self, i: int) -> str:
         """Returns the variable of a leaf of the arguments that the result has too."""
@@ -397,7 +399,7 @@ def guard(
     Args:
         args, kwargs: the arguments of the call.
         static: positions and names of those that have to be the same objects.
-        run: computes leaves of the result; None if it has none but leaves of the arguments.
+        run: computes the buffers of leaves of the result; None if all are leaves of the arguments.
         treedef: the result's.
         passed: for every leaf of the result the number of the argument's leaf that it is; None
             where it is the next computed one.

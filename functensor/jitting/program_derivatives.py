@@ -184,6 +184,8 @@ class Pulled:
         return self._seen()
 
     def _seen(self) -> Hashable:
+        if not self._hooks:
+            return None
         state = tuple(handle.sees_pass(staged=True) for handle in self._hooks)
         return state if any(state) else None
 

@@ -24,7 +24,7 @@ from ..programs.staging import StagingTrace
 from .compile import compiled, is_planned
 from .program_derivatives import Flags, Pulled, is_differentiable, staged
 
-__all__ = ["RecordedProgram", "spread"]
+__all__ = ["GradientsAhead", "RecordedProgram", "spread"]
 
 # So many calls may compute gradients before any of these is asked for.
 MOST_AHEAD = 4
@@ -68,6 +68,7 @@ class RecordedProgram:
         self._begin: Flags = (True,)
         self._ahead = int(is_loss(program))
         self._with: dict[Flags, Program] = {}
+        self._known_found: dict[Flags, Flags] = {}
 
     def __call__(self, call: Any, buffers: list[Any]) -> tuple[Values, Pullback]:
         """Returns the outputs and the function that pulls cotangents back; see `Call.reverse`."""
@@ -130,20 +131,28 @@ class RecordedProgram:
         if program is None:
             program = self._with[begin] = self._joint(begin)
         outs = compiled(program).run(buffers)
-        pull = partial(self._taken, call, begin, len(outs) - self._count)
+        pull = GradientsAhead(self, call, begin, len(outs) - self._count)
         kept = [*outs[self._count :], *buffers]
         return outs[: self._count], Pullback(pull, kept, (call, buffers, None))
 
-    def _taken(self, call: Any, begin: Flags, count: int, kept: Values, gs: Values) -> Values:
-        """Returns the cotangents that were computed; those of another pass are computed now."""
-        given = tuple([g is not None for g in gs])
-        moved = [g for g in gs if g is not None]
-        asked = given == begin and is_one(moved)
-        if asked and slot.trace is RAW and self._parts.state() is None:
-            self._ahead = min(self._ahead + 1, MOST_AHEAD)
-            return spread(kept[:count], self._found(begin))
+    def note_taken(self) -> None:
+        """Notes that gradients were asked for that had been computed with the outputs."""
+        self._ahead = min(self._ahead + 1, MOST_AHEAD)
+
+    def unseen(self) -> bool:
+        """Says whether no hook sees the way back now."""
+        return self._parts.state() is None
+
+    def found(self, begin: Flags) -> Flags:
+        """Returns for every input whether it gets a cotangent from outputs with a flag."""
+        if begin not in self._known_found:
+            self._known_found[begin] = self._found(begin)
+        return self._known_found[begin]
+
+    def anew(self, call: Any, buffers: list[Any], gs: Values) -> Values:
+        """Returns the cotangents of another pass than the one that was computed."""
         self._ahead = 0
-        return self._in_two(call, kept[count:])[1](gs)
+        return self._in_two(call, buffers)[1](gs)
 
     def _joint(self, begin: Flags) -> Program:
         """Returns a program of the outputs and the cotangents."""
@@ -159,6 +168,48 @@ class RecordedProgram:
             return [], [*outs[: self._count], *found]
 
         return staged(self._program, both)
+
+
+class GradientsAhead:
+    """Pulls cotangents back: those that were computed with the outputs, or others.
+
+    Args:
+        recorded: the program.
+        call: the call, which may be repeated.
+        begin: the outputs that the pass begins at, each with one.
+        count: how many cotangents were computed; of what is kept they come first, the operands
+            behind them.
+    """
+
+    __slots__ = ("_begin", "_call", "_count", "_recorded")
+
+    def __init__(self, recorded: RecordedProgram, call: Any, begin: Flags, count: int) -> None:
+        self._recorded = recorded
+        self._call = call
+        self._begin = begin
+        self._count = count
+
+    def __call__(self, kept: Values, gs: Values) -> Values:
+        """Returns the cotangents of the operands, None for those without."""
+        moved = [g for g in gs if g is not None]
+        asked = tuple([g is not None for g in gs]) == self._begin and is_one(moved)
+        if asked and slot.trace is RAW and self._recorded.unseen():
+            self.note_taken()
+            return self._known(kept)
+        return self._recorded.anew(self._call, kept[self._count :], gs)
+
+    def begun_at(self, output: int, kept: Values) -> Values | None:
+        """Returns the cotangents of the operands from one at an output; None without these."""
+        if self._begin.count(True) != 1 or not self._begin[output] or not self._recorded.unseen():
+            return None
+        return self._known(kept)
+
+    def note_taken(self) -> None:
+        """Notes that the cotangents were asked for."""
+        self._recorded.note_taken()
+
+    def _known(self, kept: Values) -> Values:
+        return spread(kept[: self._count], self._recorded.found(self._begin))
 
 
 def lying_as(program: Program, buffers: Values) -> Program:

@@ -64,6 +64,12 @@ class StagedEntry:
         returned = sorted({i for i in self._passed if i is not None})
         self.compiled: Compiled = compiled(program, donated, returned)
 
+    @property
+    def takes_buffers(self) -> bool:
+        """Says whether the compiled form alone, of the leaves' buffers, gives all results'."""
+        passes = any(i is not None for i in self._passed)
+        return self._computes and not passes and self.compiled.plan is not None
+
     def wants_guard(self, missed: bool) -> bool:
         """Says whether a guard is to be made: there is none, or it gives calls of the kind up.
 
@@ -85,7 +91,7 @@ class StagedEntry:
         if self.compiled.donated and entrance.has_tensors((args, kwargs)):
             self.guard = unguarded
             return
-        run = self.compiled.on_buffers if self._computes else None
+        run = self.compiled.buffers_from if self._computes else None
         out_tree, recording = self.program.out_tree, self.recording()
         self.guard = guard(
             args, kwargs, static, run, out_tree, self._passed, self.gradient, recording,
@@ -105,7 +111,7 @@ class StagedEntry:
             first: makes it, an array.
             args: all others. Those that are no arrays are constants of the program.
         """
-        recording, compute = self.recording(), self.compiled.on_buffers
+        recording, compute = self.recording(), self.compiled.buffers_from
 
         def run(leaves: Values, buffers: Values) -> Values:
             x = first()

@@ -123,8 +123,9 @@ class Optimizer(Generic[State]):
         self.update: UpdateFunction[State] = entry(update, "Optimizer.update")
         # Makes an update that changes every gradient first, once its arguments are checked.
         self._updating: Callable[[Any], Any] | None = None
-        # Makes an update of columns that are known to fit, by a plan, if there is one by now.
-        self._planned: Callable[[Sequence[list[Array]], int], Any] | None = None
+        # Makes an update of columns of buffers that are known to fit, by a plan, if there is one by
+        # now.
+        self._planned: Callable[[Sequence[list[Buffer]], int], Any] | None = None
 
     def minimize(self, loss: Callable[..., Any], *, has_aux: bool = False) -> Callable[..., Any]:
         """Returns a function that makes one step towards the minimum of a loss.
@@ -278,13 +279,15 @@ def elementwise(
 
         return update
 
-    def planned(columns: Sequence[list[Array]], step: int) -> Any:
+    def planned(columns: Sequence[list[Buffer]], step: int) -> Any:
         if slot.trace is not None or by_primitives:
             return None
-        if not compiled.is_due(compiled.kind_of([[x._data for x in column] for column in columns])):
+        kind = compiled.kind_of(columns)
+        if not compiled.is_due(kind):
             return None
         numbers = [_python_scalar(c) for c in coefficients(step)]
-        return None if any(isinstance(c, Array) for c in numbers) else compiled(columns, numbers)
+        known = not any(isinstance(c, Array) for c in numbers)
+        return compiled.on_buffers(kind, columns, numbers) if known else None
 
     made = made_of(name, init, updating, "parameter" if by_primitives else "element")
     made._planned = planned

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..primitives.core.array import Array
-from ..primitives.core.buffers import wrap
+from ..primitives.core.buffers import all_wrapped, wrap
 from ..primitives.core.errors import GradientInputError, MissingGradientError, failure
 from ..primitives.core.shape_dtype import INEXACT, shape_dtype
 from ..tensors import Tensor, gradient_of, missing_reason
+from ..tensors.in_place import take_buffer
 from ..tensors.tape import turned
 from ..tree import containers as tree
 from .algorithms import adagrad, adam, adamw, lion, momentum, sgd
@@ -114,13 +115,15 @@ class StatefulOptimizer:
                 value, self._states[i] = self._pure.update(value, state, gradient)
                 self.params[i].take_value(value)
             return
-        slots = [list(column) for column in zip(*[s[2:] for s in states], strict=True)]
-        values = [wrap(self.params[i]._data) for i in places]
-        before = make(states[0].step, states[0].loss, *slots)
-        values, after = updated_columns(self._pure, before, values, gradients)
-        for i, state, value, *own in zip(places, states, values, *after[2:], strict=True):
-            self.params[i].take_value(value)
-            self._states[i] = make(after.step, state.loss, *own)
+        slots = [[x._data for x in column] for column in zip(*[s[2:] for s in states])]
+        values = [self.params[i]._data for i in places]
+        held = [x._data for x in gradients]
+        step = int(states[0].step)
+        after = updated_columns(self._pure, states[0], step, [values, held, *slots])
+        following = wrap(np.int64(step + 1))
+        for i, state, value, *own in zip(places, states, *after, strict=True):
+            take_buffer(self.params[i], value)
+            self._states[i] = make(following, state.loss, *all_wrapped(own))
 
     def zero_grad(self) -> None:
         """Clears the gradients of all tensors."""
@@ -158,22 +161,27 @@ class StatefulOptimizer:
 
 
 def updated_columns(
-    pure: Optimizer[Any], state: Any, params: list[Any], gradients: list[Any]
-) -> tuple[Any, Any]:
-    """Returns parameters and their state after one update, by a plan if there is one by now.
+    pure: Optimizer[Any], like: Any, step: int, columns: Sequence[list[Any]]
+) -> Sequence[list[Any]]:
+    """Returns columns of buffers after one update, by a plan if there is one by now.
 
     Args:
         pure: a pure optimizer.
-        state: its state of a list of parameters.
-        params, gradients: arrays, as many as there are in each list of the state.
+        like: one of its states.
+        step: how many updates were made before.
+        columns: lists of buffers: of parameters, of their gradients, and for each of the slots.
+
+    Returns:
+        The columns of new parameters and slots.
     """
-    step = int(state.step)
     planned = pure._planned
-    found = planned and planned([params, gradients, *state[2:]], step)
-    if not found:
-        return pure.update(params, state, gradients)
-    after, *slots = found
-    return after, type(state)(wrap(np.int64(step + 1)), state.loss, *slots)
+    found: Any = planned and planned(columns, step)
+    if found:
+        return found  # type: ignore[no-any-return]
+    params, gradients, *slots = map(all_wrapped, columns)
+    state = type(like)(wrap(np.int64(step)), like.loss, *slots)
+    params, after = pure.update(params, state, gradients)
+    return [[x._data for x in column] for column in (params, *after[2:])]
 
 
 class SGD(StatefulOptimizer):

@@ -18,6 +18,7 @@ from ..primitives.core.shape_dtype import REAL
 from ..traces.reverse import Node
 from ..transforms.given_cotangents import cotangent_of
 from .grad_mode import no_grad
+from .gradients_ahead import added_gradients_ahead, gradients_ahead
 from .missing_gradients import missing_reason
 from .recorded_backward import chosen_gradients
 from .tape import TAPE, TapeTrace, add_totals, receiver_of, run_tape_backward, turned
@@ -42,8 +43,11 @@ def run_backward(
         retain_graph, create_graph, inputs: as `Tensor.backward` takes them.
         what: the name of the pass, for messages.
     """
-    roots = roots_of(tensors, given, create_graph, what)
     consume = not (create_graph if retain_graph is None else retain_graph)
+    plain = inputs is None and not create_graph and len(tensors) == 1 and given[0] is None
+    if plain and added_gradients_ahead(tensors[0], consume=consume):
+        return
+    roots = roots_of(tensors, given, create_graph, what)
     named = lambda: f"{what} of {tensors[0].name()}"  # noqa: E731 - messages alone ask for it
     if inputs is None and not create_graph:
         run_tape_backward(roots, consume=consume, named=named)
@@ -79,16 +83,22 @@ def gradients(
 
     Arguments are those of `run_backward`; nothing is added to any ``grad``.
     """
-    roots = roots_of(outputs, given, create_graph, what)
-    nodes = [node_of(x, what) for x in inputs]
-    found = chosen_gradients(
-        roots,
-        nodes,
-        record=create_graph,
-        consume=not (create_graph if retain_graph is None else retain_graph),
-        named=lambda: f"{what} of {outputs[0].name()}",
-    )
-    gs = [turned(found.get(node)) for node in nodes]
+    consume = not (create_graph if retain_graph is None else retain_graph)
+    ahead = None
+    if not create_graph and len(outputs) == 1 and given[0] is None:
+        ahead = gradients_ahead(outputs[0], inputs, consume=consume)
+    if ahead is None:
+        roots = roots_of(outputs, given, create_graph, what)
+        nodes = [node_of(x, what) for x in inputs]
+        found = chosen_gradients(
+            roots,
+            nodes,
+            record=create_graph,
+            consume=consume,
+            named=lambda: f"{what} of {outputs[0].name()}",
+        )
+        ahead = [found.get(node) for node in nodes]
+    gs = list(map(turned, ahead))
     return [g if g is None or isinstance(g, Tensor) else TAPE.wrap(g, None) for g in gs]
 
 

@@ -7,7 +7,7 @@ will need of it, stay as they were.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
@@ -126,11 +126,27 @@ def take_buffer(x: InPlace, buffer: Any) -> None:
 
     It is `Tensor.take_value` without the frame of a public method.
     """
-    alone = slot.trace is None and not hasattr(x, "_source")
+    alone = slot.trace is None and getattr(x, "_source", None) is None
     if alone and x._data.strides == buffer.strides:
         exchange_buffer(x, buffer)
     else:
         x.copy_value(wrap(buffer))
+
+
+def take_buffers(xs: Iterable[InPlace], buffers: Iterable[Any]) -> None:
+    """Does what `take_buffer` does for several tensors, which is written out here.
+
+    Optimizers give a hundred tensors a buffer in each step.
+    """
+    traced = slot.trace is not None
+    for x, buffer in zip(xs, buffers):
+        if traced or x._data.strides != buffer.strides or getattr(x, "_source", None):
+            take_buffer(x, buffer)
+        elif getattr(x, "_views", None) is not None:
+            exchange_buffer(x, buffer)
+        else:
+            x._changes = getattr(x, "_changes", 0) + 1
+            x._data = buffer
 
 
 def exchange_buffer(x: InPlace, buffer: Any) -> None:
@@ -224,10 +240,10 @@ class InPlace(TorchMemory):
     def _put(self, result: Array, what: str) -> Self:
         """Takes a value, and has all tensors that share memory with this one take theirs."""
         if getattr(self, "_source", None) is None:
-            if not hasattr(self, "_views"):
+            if getattr(self, "_views", None) is None:
                 self._settle(result)
                 # Another thread may have taken the first view meanwhile.
-                if hasattr(self, "_views"):
+                if getattr(self, "_views", None) is not None:
                     with self._views.lock:
                         fall_behind(self)
                 return self
@@ -287,7 +303,7 @@ class InPlace(TorchMemory):
 
     def put_buffer(self, buffer: Any) -> None:
         """Takes a buffer of the same shape, dtype and device, whatever transformation runs."""
-        if hasattr(self, "_source"):
+        if getattr(self, "_source", None) is not None:
             with under(RAW), no_grad():
                 self._put(wrap(buffer), "a gradient")
         else:

@@ -57,6 +57,9 @@ def clear_gradient(x: Any, set_to_none: bool) -> None:
 
     Others that hold it, or views of it, see the zeros.
     """
+    if set_to_none and type(x.node) is LeafNode:
+        x.node.receiver.clear()
+        return
     if receiver_at(x) is None:
         return
     kept = None if set_to_none else gradient_of(x)

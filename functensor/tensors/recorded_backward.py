@@ -131,7 +131,7 @@ class Copies(dict[Node, Node]):
         self.spent = next((node for node in nodes if type(node.saved) is Consumed), None)
         outputs: dict[Node, dict[int, Node]] = {}
         for node in nodes:
-            if node.primitive is PROJECTION:
+            if node.primitive is PROJECTION and node.parents:
                 outputs.setdefault(node.parents[0], {})[node.saved] = node
         for node in nodes:
             is_chosen = chosen is None or node in chosen

@@ -419,7 +419,8 @@ def end_sharing(x: Any, at_once: bool = False) -> None:
                     BUFFER.__set__(tensor, elements.copy("K")[()])
                 tensor._memory = None
                 tensor.__class__ = kind_of(tensor)  # type: ignore[assignment]
-            left += [view for r in getattr(tensor, "_views", ()) if (view := r()) is not None]
+            views = getattr(tensor, "_views", None) or ()
+            left += [view for r in views if (view := r()) is not None]
         fall_behind(root)
 
 

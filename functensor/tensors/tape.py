@@ -16,7 +16,7 @@ import numpy as np
 from ..custom.call import Pullback
 from ..primitives.core.array import Array, Tracer
 from ..primitives.core.augmented_assignment import watch
-from ..primitives.core.buffers import BUFFER_TYPES, owned, to_buffer, wrap
+from ..primitives.core.buffers import ARRAY_TYPES, BUFFER_TYPES, owned, to_buffer, wrap
 from ..primitives.core.errors import BackwardError, TracerConversionError, failure, user_line
 from ..primitives.core.primitive import Primitive
 from ..primitives.core.primitive_like import Call
@@ -263,7 +263,20 @@ class TapeTrace(ReverseTrace):
         out = new(self.tracer)
         out._data = value
         out.node = node
+        # Read in each step of an optimizer, where what is not there takes ten times as long.
+        out._source = out._views = None
         return out
+
+    def all_wrapped(self, buffers: Iterable[Any]) -> list[Any]:
+        """Returns the tensors of what plans return, which require no gradient."""
+        tensor, kinds = self.tracer, ARRAY_TYPES
+        outs = []
+        for buffer in buffers:
+            out = new(tensor)
+            out._data = buffer if type(buffer) in kinds else wrap(buffer)._data
+            out.node = out._source = out._views = None
+            outs.append(out)
+        return outs
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         tensor = self.tracer
@@ -297,7 +310,7 @@ class TapeTrace(ReverseTrace):
                 ans = kept = RAW.process(primitive, values, params)
         out = new(tensor)
         out._data = ans
-        out.node = None
+        out.node = out._source = out._views = None
         if mask and mode.enabled:
             keep = primitive.keepers[mask]
             if keep is None:

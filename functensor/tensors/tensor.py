@@ -470,6 +470,7 @@ TapeTrace.tracer = Tensor
 TapeTrace.level = LEVEL
 entrance.classes = (Tensor,)
 entrance.made = partial(TapeTrace.wrap, TAPE, node=None)
+entrance.all_made = TAPE.all_wrapped
 
 def tensor(
     data: ArrayLike,

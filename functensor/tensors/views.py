@@ -130,9 +130,8 @@ def taken(
     """
     if view is base or not isinstance(view, TAPE.tracer) or is_replaced(view, base):
         return view
-    try:
-        views = base._views
-    except AttributeError:
+    views = getattr(base, "_views", None)
+    if views is None:
         views = views_of(base)
     view._source = (base, take, key, recorded and mode.enabled, base.node)
     views.append(ref(view))
@@ -360,7 +359,7 @@ def fall_behind(root: Any) -> None:
             elif type(view) not in behind:
                 # A class of the user's stays what it is.
                 _take_anew(view, view.node)
-            if hasattr(view, "_views"):
+            if getattr(view, "_views", None) is not None:
                 left.append(view)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.errors.public_functions import check_function
-from ..optim.compiled_rules import compiling_rules
+from ..optim.compiled_rules import with_compiled_rules
 from ..optim.stateful import StatefulOptimizer
 from .compiling import CompiledFunction, ModulePlan
 from .nn.module import Module
@@ -97,5 +97,5 @@ def compile(
     check_function("compile", model, "model")
     if isinstance(getattr(model, "__self__", None), (Optimizer, StatefulOptimizer)):
         # A step writes to parameters; what it computes is a plan.
-        return compiling_rules()(model)
+        return with_compiled_rules(model)
     return CompiledFunction(model, fullgraph)

@@ -49,6 +49,7 @@ __all__ = [
 ndarray = np.ndarray
 next_number = count().__next__
 NO_PARAMS: dict[str, Any] = {}
+NUMBER = np.float64(0)
 
 
 class Node:
@@ -315,7 +316,7 @@ def joint_node(
     name: str, parents: tuple[Node | None, ...], pull: Callable[..., Any], outs: Sequence[Any]
 ) -> Node:
     """Returns the node of a call that has several outputs."""
-    node = make_node(CustomPullback(name), parents, pull, NO_PARAMS, 0.0)
+    node = make_node(CustomPullback(name), parents, pull, NO_PARAMS, NUMBER)
     node.shape = tuple(map(shape_dtype, outs))
     return node
 

@@ -28,14 +28,15 @@ class Entrance:
         lift: ``lift(fun, args, kwargs)`` calls a function on tensors as if these were traced.
         admitting: ``admitting(call, *args)`` calls what stages a function for tensors.
         faced: makes functions of traced values those of tensors.
-        made: makes a tensor of a buffer.
+        made, all_made: make a tensor of a buffer, and those of several.
         mode: has whether tensors record, as ``enabled``.
         recorded: ``recorded(call, buffers, nodes)`` returns the outputs of a call of a program as
             tensors, whose graph goes on at the nodes of its operands.
     """
 
     __slots__ = (
-        *("admitting", "alike", "classes", "faced", "inside", "lift", "made", "mode", "recorded"),
+        *("admitting", "alike", "all_made", "classes", "faced", "inside", "lift", "made", "mode"),
+        "recorded",
     )
 
     def __init__(self) -> None:
@@ -46,6 +47,7 @@ class Entrance:
         self.admitting: Any = None
         self.faced: Any = None
         self.made: Any = None
+        self.all_made: Any = None
         self.mode: Any = None
         self.recorded: Any = None
 

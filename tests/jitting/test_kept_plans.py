@@ -193,6 +193,14 @@ def test_without_a_folder_nothing_is_told(counts, monkeypatch):
     assert counts.scheduled == 1
 
 
+def test_results_of_a_kept_plan_have_numpys_own_dtypes(counts):
+    function, args = FUNCTIONS["sums and products"]
+    for _ in range(2):
+        for x in ft.tree.leaves(compiled(function, *args)(*args)):
+            assert np.asarray(x).dtype is np.dtype("float64")
+    assert counts.scheduled == 1
+
+
 def test_a_plan_without_its_object_is_made_anew(counts):
     function, args = FUNCTIONS["elementwise"]
     wanted = bits(compiled(function, *args)(*args))

@@ -137,6 +137,52 @@ def test_labels_that_the_function_computes(labels, rows):
             jitted(x, wrong)
 
 
+def masked_step(w, m, x, y):
+    def loss(w):
+        labels = fnp.where(y == 9, 0, y)
+        return fnp.mean(nn.softmax_cross_entropy(fnp.tanh(x @ w), labels))
+
+    m = 0.9 * m + ft.grad(loss)(w)
+    return w - 0.1 * m, m
+
+
+@pytest.fixture
+def masked():
+    """Operands of a step of training whose labels are computed, as NumPy's arrays."""
+    rng = np.random.default_rng(0)
+    w, m = rng.normal(size=(2, 6, 5)).astype("f")
+    return w, m, rng.normal(size=(7, 6)).astype("f"), np.array([0, 9, 3, 1, 2, 4, 9])
+
+
+def test_labels_are_read_by_the_segment_that_computes_them(masked):
+    program = segmented(native_program(ft.make_program(masked_step)(*masked)))
+    assert [e.primitive.name for e in program.equations] == ["native"]
+
+
+def test_a_segment_that_computes_labels_writes_into_donated_memory(masked):
+    def address(x):
+        return np.asarray(x).ctypes.data
+
+    def given():
+        return *[fnp.array(x) for x in masked[:2]], *masked[2:]
+
+    jitted = ft.jit(masked_step, donate_argnums=(0, 1)).compile(*masked)
+    right = masked_step(*map(fnp.asarray, masked))
+    for _ in range(3):
+        args = given()
+        before = {address(x) for x in args[:2]}
+        found = jitted(*args)
+        assert {address(x) for x in found} == before
+        for x, y in zip(found, right, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5)
+    args = given()
+    args[3][2] = 7
+    line = masked_step.__code__.co_firstlineno + 3
+    with pytest.raises(IndexError, match="label 7 is none of the 5 classes") as error:
+        jitted(*args)
+    assert f"test_native_rows.py:{line}" in "".join(error.value.__notes__)
+
+
 EMPTY_ROWS = {
     "variances": lambda x: fnp.var(x, axis=1),
     "deviations": lambda x: fnp.exp(x) / fnp.std(fnp.sin(x), axis=1, keepdims=True),

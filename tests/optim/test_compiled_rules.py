@@ -34,13 +34,21 @@ TABLE = {
 def runs(monkeypatch):
     """The numbers of parameters of the updates that ran as plans."""
     seen = []
-    run = CompiledRule.__call__
+    run, on_buffers = CompiledRule.__call__, CompiledRule.on_buffers
 
     def counted(self, columns, numbers):
         seen.append(len(columns[0]))
         return run(self, columns, numbers)
 
+    def counted_once(self, kind, columns, numbers):
+        before = len(seen)
+        out = on_buffers(self, kind, columns, numbers)
+        # The first call of a kind is one of arrays, too.
+        seen[before:] = [len(columns[0])]
+        return out
+
     monkeypatch.setattr(CompiledRule, "__call__", counted)
+    monkeypatch.setattr(CompiledRule, "on_buffers", counted_once)
     return seen
 
 
@@ -171,3 +179,56 @@ def test_earlier_values_stay_after_a_compiled_step():
     step()
     for old, value in zip(kept, before, strict=True):
         numpy.testing.assert_array_equal(old, numpy.asarray(value))
+
+
+def test_a_step_runs_the_plan_on_buffers_once_it_is_there(monkeypatch):
+    calls = []
+    run = CompiledRule.__call__
+
+    def noted(self, columns, numbers):
+        calls.append(numbers)
+        return run(self, columns, numbers)
+
+    monkeypatch.setattr(CompiledRule, "__call__", noted)
+    eager, _ = scalar_steps(lambda optimizer: optimizer.step)
+    planned, optimizer = scalar_steps(lambda optimizer: torch.compile(optimizer.step))
+    assert len(calls) == 1
+    for x, y in zip(eager, planned, strict=True):
+        numpy.testing.assert_array_equal(x.detach().numpy(), y.detach().numpy())
+    # Other choices have plans of their own.
+    with compiling_rules(), ft.config.using(matmul_precision="tf32"):
+        optimizer.step()
+        optimizer.step()
+    assert len(calls) == 2
+
+
+def test_planned_steps_are_seen_through_views():
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    optimizer = torch.optim.Adam([x], lr=0.5)
+    step = torch.compile(optimizer.step)
+    x.grad = torch.ones(2, 2)
+    step()
+    row, mean = x.detach()[1], optimizer.state[x]["exp_avg"]
+    column, version = mean[:, 0], x._version
+    x.grad = torch.full((2, 2), 2.0)
+    step()
+    assert x._version == version + 1
+    assert row.tolist() == x[1].tolist() != [2.5, 3.5]
+    assert column.tolist() == mean[:, 0].tolist()
+    # What is written through a view, the next step goes on from.
+    with torch.no_grad():
+        row.fill_(8.0)
+        column.zero_()
+    before, moved = x.tolist(), mean.tolist()
+    x.grad = torch.zeros(2, 2)
+    step()
+    assert before[1] == [8.0, 8.0]
+    numpy.testing.assert_allclose(mean.numpy(), 0.9 * numpy.array(moved), rtol=1e-6)
+    assert x[1, 0].item() == 8.0
+
+
+def test_bytes_in_another_order_are_of_another_kind():
+    rule = CompiledRule(lambda columns, numbers: columns)
+    swapped = numpy.dtype("f4").newbyteorder()
+    kinds = [rule.kind_of([[numpy.ones(3, dtype)]] * 2) for dtype in ("f4", swapped, "f4")]
+    assert kinds[0] == kinds[2] != kinds[1]

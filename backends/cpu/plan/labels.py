@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .annotations import EquationLike
     from .codegen.source import Source
 
-__all__ = ["LabelRead", "write_label_tests"]
+__all__ = ["LabelRead", "check_read", "write_label_tests"]
 
 
 class LabelRead(NamedTuple):
@@ -48,6 +48,18 @@ def write_label_tests(
         check = source.bind(check_labels if axis is None else check_indices)
         rest = "" if axis is None else f", {axis}"
         source.add(f"{indent}{check}({shown(operand)}, {end}{rest})", equation)
+
+
+def check_read(read: LabelRead, found: Any) -> None:
+    """Tests labels or indices, of the equation that reads them.
+
+    Raises:
+        IndexError: one is out of bounds.
+    """
+    if read.axis is None:
+        check_labels(found, read.end)
+    else:
+        check_indices(found, read.end, read.axis)
 
 
 def check_indices(indices: Any, length: int, axis: int) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import repeat
+from operator import is_
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +18,7 @@ from ...primitives.core.array import Array
 from ...primitives.core.buffers import all_wrapped, to_buffer, wrap
 from ...primitives.core.errors import MissingGradientWarning, message
 from ...tensors import Tensor, enable_grad, gradient_of, missing_reason, no_grad
-from ...tensors.in_place import take_buffer
+from ...tensors.in_place import take_buffer, take_buffers
 from ...tensors.pairs import AS_NUMBERS, AS_PAIRS
 from ...tensors.tape import TAPE
 from .optimizer import Optimizer, loaded_part
@@ -211,30 +213,20 @@ class PureOptimizer(Optimizer):
         *slots: Any,
     ) -> None:  # fmt: skip
         """Updates parameters that were updated equally often before."""
-        start = update.start
-        before = type(start)(wrap(np.int64(number)), start.loss, *map(updated_arrays, slots))
-        values, slopes = updated_arrays(params), updated_arrays(gradients)
-        values, after = updated_columns(update.pure, before, values, slopes)
-        for p, value in zip(params, values, strict=True):
-            put(p, value)
-        for name, column, arrays in zip(update.names, slots, after[2:], strict=True):
-            for state, x, array in zip(states, column, arrays, strict=True):
+        columns = [updated_buffers(xs) for xs in (params, gradients, *slots)]
+        values, *kept = updated_columns(update.pure, update.start, number, columns)
+        put_all(params, values)
+        for name, column, buffers in zip(update.names, slots, kept, strict=True):
+            if all(isinstance(x, Tensor) for x in column):
+                put_all(column, buffers)
+                continue
+            for state, x, buffer in zip(states, column, buffers, strict=True):
                 if isinstance(x, Tensor):
-                    put(x, array)
+                    put(x, buffer)
                 else:
-                    state[name] = TAPE.wrap(array._data, None)
+                    state[name] = TAPE.wrap(buffer, None)
         if update.counted:
-            following = np.float32(number + 1)
-            for state in states:
-                count = state["step"]
-                buffer: Any = count._data if isinstance(count, Tensor) else None
-                if buffer is None:
-                    state["step"] = number + 1
-                elif type(buffer) in HOST_BUFFERS and buffer.dtype == SINGLES and not buffer.shape:
-                    take_buffer(count, following)
-                else:
-                    with no_grad():
-                        count.fill_(number + 1)
+            count_steps(states, number + 1)
 
     def begin_states(self) -> None:
         """Makes the states of all parameters, before the first step."""
@@ -281,6 +273,22 @@ class PureOptimizer(Optimizer):
         self._unsaved = defaultdict(dict)
 
 
+def count_steps(states: Sequence[dict[str, Any]], number: int) -> None:
+    """Writes into states how many steps were made."""
+    replaced = []
+    for state in states:
+        count = state["step"]
+        buffer: Any = count._data if isinstance(count, Tensor) else None
+        if buffer is None:
+            state["step"] = number
+        elif type(buffer) in HOST_BUFFERS and buffer.dtype == SINGLES and not buffer.shape:
+            replaced.append(count)
+        else:
+            with no_grad():
+                count.fill_(number)
+    take_buffers(replaced, repeat(np.float32(number)))
+
+
 def slot_like(x: Any, like: Array, what: str) -> Tensor:
     """Returns a copy of a loaded part of a state, with the dtype and the device of another.
 
@@ -297,22 +305,38 @@ def slot_like(x: Any, like: Array, what: str) -> Tensor:
 
 
 def updated_arrays(xs: Iterable[Any]) -> list[Array]:
-    """Returns the arrays that are updated for tensors: pairs of real numbers for complex ones.
+    """Returns the arrays that are updated for tensors, of the buffers that are."""
+    return all_wrapped(updated_buffers(xs))
+
+
+def updated_buffers(xs: Iterable[Any]) -> list[Any]:
+    """Returns the buffers that are updated for tensors: pairs of real numbers for complex ones.
 
     A tensor's gradient goes upwards in both parts.
     """
-    arrays = all_wrapped([x._data if isinstance(x, Tensor) else to_buffer(x) for x in xs])
-    return [AS_PAIRS(x) if x._data.dtype.kind == "c" else x for x in arrays]
+    buffers = [x._data if isinstance(x, Tensor) else to_buffer(x) for x in xs]
+    if "c" not in {x.dtype.kind for x in buffers}:
+        return buffers
+    return [x if x.dtype.kind != "c" else AS_PAIRS(wrap(x))._data for x in buffers]
 
 
-def put(x: Tensor, value: Array) -> None:
-    """Gives a tensor its new value, in its own dtype."""
-    if value._data.dtype is x._data.dtype:
-        take_buffer(x, value._data)
+def put_all(xs: Sequence[Tensor], buffers: Sequence[Any]) -> None:
+    """Gives tensors their new values, each in its own dtype."""
+    if all(map(is_, [x._data.dtype for x in xs], [x.dtype for x in buffers])):
+        take_buffers(xs, buffers)
         return
-    value = unpaired(value, x)
+    for x, buffer in zip(xs, buffers, strict=True):
+        put(x, buffer)
+
+
+def put(x: Tensor, buffer: Any) -> None:
+    """Gives a tensor its new value, in its own dtype."""
+    if buffer.dtype is x._data.dtype:
+        take_buffer(x, buffer)
+        return
+    value = unpaired(wrap(buffer), x)
     if value.dtype == x.dtype:
-        x.take_value(value)
+        take_buffer(x, value._data)
     else:
         with no_grad():
             x.copy_(TAPE.wrap(value._data, None))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["keep_plan", "kept_or_made", "kept_plan", "plan_key"]
 
 # Raised when files of plans have other contents.
-PLAN_FORMAT = 5
+PLAN_FORMAT = 6
 # A plan that takes more room, in bytes, is not kept.
 LARGEST_PLAN = 1 << 22
 # The packages whose functions and classes a file may name.
@@ -108,8 +108,9 @@ def plan_key(told: str) -> str:
 class Pickler(pickle.Pickler):
     """Writes the parts of a plan.
 
-    Arrays and calls of the program itself are named by their numbers, and functions of primitives
-    by these.
+    Arrays and calls of the program itself are named by their numbers, functions of primitives by
+    these, and NumPy's own dtypes by their characters: pickle would copy them, and results whose
+    dtype is not NumPy's object are compared with others at length.
 
     Args:
         file: where it writes.
@@ -129,6 +130,8 @@ class Pickler(pickle.Pickler):
                 self._names[id(primitive.impl)] = primitive, True
 
     def persistent_id(self, found: Any) -> Any:
+        if isinstance(found, np.dtype) and found is np.dtype(found.char):
+            return found.char
         known = self._names.get(id(found))
         is_named = known is None and isinstance(found, PICKLED_BY_NAME)
         if is_named and not may_be_named(found.__module__, found.__qualname__):
@@ -151,6 +154,8 @@ class Unpickler(pickle.Unpickler):
     def persistent_load(self, name: Any) -> Any:
         if isinstance(name, int):
             return self._held[name]
+        if isinstance(name, str):
+            return np.dtype(name)
         primitive, is_whole = name
         return primitive.impl if is_whole else unwrapped(primitive.impl)
 

@@ -13,7 +13,7 @@ from ..codegen.operands import is_variable
 
 __all__ = [
     *("LayOut", "broadcast_strides", "c_strides", "extent", "identity_of"),
-    *("in_c_order", "in_grid_order", "unjoined"),
+    *("in_c_order", "in_grid_order", "reshaped_strides", "unjoined"),
 ]
 
 
@@ -40,6 +40,16 @@ class LayOut(NamedTuple):
         part = sample[key if any(k is Ellipsis for k in key) else (*key, ...)]
         begin = part.__array_interface__["data"][0] - sample.__array_interface__["data"][0]
         return LayOut(self.owner, self.offset + begin, part.shape, part.strides)
+
+    def reshaped(self, shape: Sequence[int]) -> LayOut | None:
+        """Returns where the elements lie as those of another shape; None where they are copied."""
+        strides = c_strides(shape)
+        if not in_c_order(self.shape, self.strides):
+            found = reshaped_strides(self.shape, self.strides, shape)
+            if found is None:
+                return None
+            strides = found
+        return LayOut(self.owner, self.offset, tuple(shape), strides)
 
     def matrix(self, axis: int) -> tuple[bool, int] | None:
         """Returns whether the last two axes, from one on, are transposed, and the distance of rows.
@@ -75,6 +85,31 @@ def in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:
 def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Returns the strides of an array in C order."""
     return tuple([prod(shape[i + 1 :]) for i in range(len(shape))])
+
+
+def reshaped_strides(
+    shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Returns the strides of elements as of another shape; None where no strides give their order.
+
+    Neighbouring axes that lie one behind the other are joined first, and then parted.
+    """
+    joined: list[tuple[int, int]] = []
+    for length, stride in zip(shape, strides, strict=True):
+        if joined and joined[-1][1] == length * stride:
+            joined[-1] = joined[-1][0] * length, stride
+        elif length != 1:
+            joined.append((length, stride))
+    left, step = joined.pop() if joined else (1, 1)
+    found = []
+    for length in reversed(wanted):
+        if left == 1 and length != 1 and joined:
+            left, step = joined.pop()
+        if not length or left % length:
+            return None
+        found.append(step)
+        left, step = left // length, step * length
+    return tuple(reversed(found))
 
 
 def broadcast_strides(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.operands import constant, is_variable
+from ..labels import check_read
+from .layouts import identity_of
 
 if TYPE_CHECKING:
-    from ..annotations import EquationLike
+    from ..annotations import EquationLike, VariableLike
+    from ..labels import LabelRead
 
-__all__ = ["run_with_operands", "runs_on_buffers"]
+__all__ = ["check_computed", "equations_of", "run_with_operands", "runs_on_buffers"]
 
 
 def runs_on_buffers(equation: EquationLike) -> bool:
@@ -18,26 +21,77 @@ def runs_on_buffers(equation: EquationLike) -> bool:
     return equation.primitive.impl is not None or equation.primitive.fused
 
 
-def run_with_operands(
-    wanted: EquationLike, before: Sequence[EquationLike], known: dict[Any, Any]
+def compute_again(
+    wanted: Iterable[VariableLike], before: Sequence[EquationLike], known: dict[Any, Any]
 ) -> None:
+    """Computes variables, by the equations that make them and their operands.
+
+    Args:
+        wanted: the variables.
+        before: the equations that there are, in order.
+        known: the buffers that are there, by what they are; results are added.
+    """
+    needed = equations_of(wanted, before, known)
+    for equation in needed:
+        run_on_known(equation, known)
+
+
+def equations_of(
+    wanted: Iterable[VariableLike], before: Sequence[EquationLike], known: Collection[Any] = ()
+) -> list[EquationLike]:
+    """Returns the equations that make variables and the operands of these, in order.
+
+    Args:
+        wanted: the variables.
+        before: the equations that there are, in order.
+        known: what need not be made.
+    """
+    found: list[EquationLike] = []
+    values = set(wanted)
+    for equation in reversed(before):
+        if any(x in values and x not in known for x in equation.outputs):
+            found.append(equation)
+            values.update(filter(is_variable, equation.operands))
+    return found[::-1]
+
+
+def run_with_operands(
+    wanted: EquationLike, objects: Sequence[Any], there: Sequence[EquationLike],
+    arrays: Sequence[Any],
+) -> None:  # fmt: skip
     """Runs an equation, and those before it that make its operands.
 
     Args:
         wanted: the equation.
-        before: the equations before it, in order.
-        known: the buffers that are there, by what they are; results are added.
+        objects: the variables and constants of other places.
+        there: the equations that there are, in order.
+        arrays: the buffers of the objects, and others behind them.
     """
-    needed, values = [wanted], set(filter(is_variable, wanted.operands))
-    for equation in reversed(before):
-        if any(x in values and x not in known for x in equation.outputs):
-            needed.append(equation)
-            values.update(filter(is_variable, equation.operands))
-    for equation in reversed(needed):
-        buffers = [known[x] if is_variable(x) else constant(x) for x in equation.operands]
-        primitive = equation.primitive
-        if primitive.impl is None:
-            outs = primitive.on_buffers(buffers)
-        else:
-            outs = [primitive.impl(*buffers, **equation.params)]
-        known.update(zip(equation.outputs, outs))
+    known: dict[Any, Any] = dict(zip(map(identity_of, objects), arrays))
+    compute_again(filter(is_variable, wanted.operands), there, known)
+    run_on_known(wanted, known)
+
+
+def check_computed(
+    read: LabelRead, objects: Sequence[Any], there: Sequence[EquationLike], arrays: Sequence[Any]
+) -> None:
+    """Tests labels that are computed, once they are computed again.
+
+    Args:
+        read: the labels.
+        objects, there, arrays: as `run_with_operands` takes them.
+    """
+    known: dict[Any, Any] = dict(zip(map(identity_of, objects), arrays))
+    compute_again([read.operand], there, known)
+    check_read(read, known[read.operand])
+
+
+def run_on_known(equation: EquationLike, known: dict[Any, Any]) -> None:
+    """Runs an equation on buffers by what they are; results are added."""
+    buffers = [known[x] if is_variable(x) else constant(x) for x in equation.operands]
+    primitive = equation.primitive
+    if primitive.impl is None:
+        outs = primitive.on_buffers(buffers)
+    else:
+        outs = [primitive.impl(*buffers, **equation.params)]
+    known.update(zip(equation.outputs, outs))

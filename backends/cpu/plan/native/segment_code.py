@@ -191,18 +191,21 @@ class SegmentCode:
             for number, *_ in region.labels:
                 given[number] = self._label_layout(given[number])
             region = self.kernels.of(equation, [x.strides for x in given])
+            for read in region.labels:
+                self._note_labels(read, given[read.operand], equation.operands[read.operand])
         self._add_region(region, given, outs)
-        self.labels += [x._replace(operand=given[x.operand]) for x in region.labels]
         self._lying.update({x.owner: x for x in outs})
         self.effort += region.effort
 
     def _label_layout(self, x: LayOut) -> LayOut:
-        """Returns where labels lie in C order; Python tests them again where some are wrong."""
+        """Returns where labels lie in C order."""
         if not in_c_order(x.shape, x.strides):
             raise NotNative("labels in another order")
-        if identity_of(x.owner) not in map(identity_of, self.arrays):
-            raise NotNative("labels that are computed")
         return x
+
+    def _note_labels(self, read: LabelRead, lying: LayOut, x: Operand) -> None:
+        """Notes labels, which Python tests again where some are wrong."""
+        self.labels.append(read._replace(operand=lying))
 
     def _add_region(
         self, region: RegionKernel, given: Sequence[LayOut], outs: Sequence[LayOut]
@@ -283,9 +286,10 @@ class SegmentCode:
         lying = self._layout(x)
         name = equation.primitive.name
         if name == "reshape":
-            if not in_c_order(lying.shape, lying.strides):
+            view = lying.reshaped(out.type.shape)
+            if view is None:
                 raise NotNative("a reshape that copies")
-            offset, strides = lying.offset, c_strides(out.type.shape)
+            return view
         elif name == "transpose":
             offset, strides = lying.offset, tuple(lying.strides[a] for a in params["axes"])
         elif name == "stop_gradient":

@@ -23,7 +23,7 @@ class SegmentRun:
         arrays, results: how many arrays it reads, and how many it returns.
         is_shared: whether threads share its work.
         keeps_lock: whether other threads of Python wait meanwhile.
-        is_checked: whether an index of its loops may be out of bounds.
+        is_checked: whether an index of its loops or a label that it computes may be wrong.
         function: the name of its function.
         call: calls the function once it is machine code, by threads where these share its work.
     """
@@ -51,7 +51,7 @@ class SegmentRun:
             arrays: as its function takes them: what it reads, its results, and its memory.
 
         Returns:
-            Whether an index of its loops is out of bounds.
+            Whether such an index is out of bounds.
         """
         count = self.arrays
         given = list(arrays)

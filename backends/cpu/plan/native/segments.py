@@ -17,12 +17,13 @@ from ....native.machine import NotCompiled, machine_code
 from ....native.printer import Module
 from ..codegen.operands import is_variable
 from ..equations import Writer
-from ..labels import write_label_tests
+from ..labels import LabelRead, write_label_tests
 from ..regions.axis_order import memory_orders
 from .layouts import LayOut
 from .native_loops import code_with_loops
 from .number_kernels import uses_in_program
 from .region_kernels import RegionKernels
+from .run_again import check_computed, run_with_operands
 from .segment_code import MOST_SEGMENT_EQUATIONS, VIEW_NAMES, SegmentCode, operand_shape
 from .segment_run import EquationRun, SegmentRun, entered
 from .shared_segments import SharedSegment, single
@@ -67,7 +68,8 @@ class Segment(SegmentRun):
     def __init__(self, code: SharedSegment, outputs: Sequence[VariableLike]) -> None:
         keeps_lock = code.effort <= LARGEST_LOCKED_EFFORT and not code.is_shared
         sizes = len(code.arrays), len(outputs)
-        super().__init__(*sizes, code.is_shared, keeps_lock, bool(code.checked))
+        is_checked = bool(code.checked or code.computed_labels)
+        super().__init__(*sizes, code.is_shared, keeps_lock, is_checked)
         self.code = code
         self.outputs = tuple(outputs)
         self.memory = 0
@@ -77,7 +79,14 @@ class Segment(SegmentRun):
 
     def runs(self, checked: EquationLike) -> Callable[..., None]:
         """Returns what runs one of its equations by NumPy, of its arrays; its error is raised."""
-        return EquationRun(checked.primitive.name, partial(self.code.run_again, checked))
+        return EquationRun(checked.primitive.name, self._again(run_with_operands, checked))
+
+    def tests(self, read: LabelRead) -> Callable[..., None]:
+        """Returns what tests labels that it computes, of its arrays; an error is raised."""
+        return EquationRun("the test of labels", self._again(check_computed, read))
+
+    def _again(self, run: Callable[..., None], what: Any) -> Callable[[Sequence[Any]], None]:
+        return partial(run, what, self.code.arrays, self.code.there)
 
 
 class NativeEquation:
@@ -322,17 +331,20 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
         return f"{source.numpy('ravel')}({whole})[{lying.offset}:{lying.offset + size}]"
 
     write_label_tests(source, segment.code.labels, labels, "    ")
-    if not segment.code.checked:
+    if not segment.is_checked:
         source.add(f"    {again}({arrays})", equation)
     else:
         source.add(f"    if {again}({arrays}):", equation)
+        for number, read in enumerate(segment.code.computed_labels):
+            test = source.bind(segment.tests(read), f"{enter}_labels_{number}")
+            source.add(f"        {test}({arrays})", read.equation)
         for number, checked in enumerate(segment.code.checked):
             if any(is_variable(x) and x in segment.code.made for x in checked.operands):
                 text = f"{source.bind(segment.runs(checked), f'{enter}_check_{number}')}({arrays})"
             else:
                 text = writer.called(checked)
             source.add(f"        {text}", checked)
-        source.add("        raise IndexError('an index in a loop is out of bounds')")
+        source.add("        raise IndexError('an index is out of bounds')")
     if own:
         source.add(f"del {memory}", equation)
     for name, made in numbers:

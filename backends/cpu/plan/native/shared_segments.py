@@ -191,7 +191,7 @@ class SharedSegment(SegmentWithLoops):
             self._element(equation)
             return
         lying = self._layout(x) if equation.primitive.name == "reshape" and is_variable(x) else None
-        if lying is None or not self.made or in_c_order(lying.shape, lying.strides):
+        if lying is None or not self.made or lying.reshaped(out.type.shape) is not None:
             super()._view(equation)
             return
         # NumPy copies an array whose axes it cannot join, too.

@@ -22,7 +22,7 @@ from .matrix_pairs import matrix_pairs
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT, DeferredNumbers, uses_in_program
 from .region_graph import NotNative
-from .run_again import run_with_operands, runs_on_buffers
+from .run_again import equations_of, runs_on_buffers
 from .segment_code import (
     LARGEST_PRODUCT,
     MOST_SEGMENT_EQUATIONS,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ....annotations import DType, Shape
     from ....kernels.kernel import LoopKernel
     from ..annotations import EquationLike, Operand, ProgramLike, VariableLike, VariableType
+    from ..labels import LabelRead
 
 __all__ = [
     *("InnerFunction", "InnerFunctions", "InnerType", "SegmentWithLoops"),
@@ -156,7 +157,11 @@ InnerFunctions: TypeAlias = Callable[["EquationLike", "Blas | None"], InnerFunct
 
 
 class SegmentWithLoops(SegmentCode):
-    """Collects equations of a segment, loops among them."""
+    """Collects equations of a segment, loops among them.
+
+    Attributes:
+        computed_labels: the labels that the segment computes, and who reads them.
+    """
 
     def __init__(
         self,
@@ -167,6 +172,7 @@ class SegmentWithLoops(SegmentCode):
         uses: Counter[VariableLike] | None = None,
     ) -> None:
         super().__init__(blas, earlier, moved)
+        self.computed_labels: list[LabelRead] = []
         self._inner = inner
         self._numbers = DeferredNumbers(Counter() if uses is None else uses)
 
@@ -201,26 +207,32 @@ class SegmentWithLoops(SegmentCode):
         segment does not write into.
         """
         for x in filter(is_variable, equation.operands):
-            inside = x in self.made or x in self._earlier
-            if not inside and self._lying.get(x, self._fresh(x)).owner is not x:
-                raise NotNative("operands in other memory")
-            if inside and not all(map(runs_on_buffers, self.equations)):
-                raise NotNative("operands of a loop of this segment")
+            self._refuse_hidden(x)
             if x not in self._lying:
                 self._lying[x] = self._fresh(x)
                 self.arrays.append(x)
         self.checked.append(equation)
 
-    def run_again(self, checked: EquationLike, arrays: Sequence[Any]) -> None:
-        """Runs one of the equations that are checked, and those that its operands need.
+    def _refuse_hidden(self, x: VariableLike) -> None:
+        """Refuses a variable that Python could not compute again."""
+        inside = x in self.made or x in self._earlier
+        if not inside and self._lying.get(x, self._fresh(x)).owner is not x:
+            raise NotNative("operands in other memory")
+        if inside and not all(map(runs_on_buffers, self.equations)):
+            raise NotNative("operands of a loop of this segment")
 
-        Args:
-            checked: the equation.
-            arrays: the buffers of `arrays`.
-        """
-        known: dict[Any, Any] = dict(zip(map(identity_of, self.arrays), arrays))
-        before = [*self._earlier.values(), *self.equations[: self.equations.index(checked)]]
-        run_with_operands(checked, before, known)
+    def _note_labels(self, read: LabelRead, lying: LayOut, x: Operand) -> None:
+        if identity_of(lying.owner) in map(identity_of, self.arrays):
+            super()._note_labels(read, lying, x)
+            return
+        if is_variable(x):
+            self._refuse_hidden(x)
+        self.computed_labels.append(read._replace(operand=x))
+
+    @property
+    def there(self) -> list[EquationLike]:
+        """The equations of the program's views before it, and its own."""
+        return [*self._earlier.values(), *self.equations]
 
     def _in_order(self, x: LayOut) -> LayOut:
         """Returns where a value lies in C order: where it is, or in a copy."""
@@ -256,7 +268,10 @@ class SegmentWithLoops(SegmentCode):
         return super()._own_bytes(call)
 
     def can_take(self, x: Any, out: VariableLike) -> bool:
-        return not self.checked and super().can_take(x, out)
+        labels = [read.operand for read in self.computed_labels]
+        read_again = [v for e in equations_of(labels, self.there) for v in e.operands]
+        again = self.checked or any(v is x for v in read_again)
+        return not again and super().can_take(x, out)
 
     def _write_call(self, call: SegmentCall, module: Module, offset: int) -> None:
         if not isinstance(call.kernel, InnerFunction):
@@ -353,6 +368,10 @@ class StepCode(SegmentWithLoops):
     def _label_layout(self, x: LayOut) -> LayOut:
         return self._in_order(x)
 
+    def _note_labels(self, read: LabelRead, lying: LayOut, x: Operand) -> None:
+        # Python runs all of the loop again.
+        SegmentCode._note_labels(self, read, lying, x)
+
     def _add_product(self, x: LayOut, y: LayOut, into: LayOut) -> int:
         x, y = (v if v.matrix(-2) is not None else self._copied(v) for v in (x, y))
         return sum(super(StepCode, self)._add_product(*pair) for pair in matrix_pairs(x, y, into))
@@ -368,8 +387,8 @@ class StepCode(SegmentWithLoops):
         lying = self._layout(array_of_type(x, out.type, operand_shape(x)))
         if name == "reshape":
             # NumPy copies an array whose axes it cannot join, too.
-            lying = self._in_order(lying)
-            return LayOut(lying.owner, lying.offset, out.type.shape, c_strides(out.type.shape))
+            view, order = lying.reshaped(out.type.shape), c_strides(out.type.shape)
+            return view or LayOut(self._copied(lying).owner, 0, out.type.shape, order)
         strides = broadcast_strides(lying.shape, lying.strides, out.type.shape)
         return LayOut(lying.owner, lying.offset, out.type.shape, tuple(strides))
 

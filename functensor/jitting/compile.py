@@ -88,7 +88,8 @@ class Compiled:
         self.donated = tuple(donated) if self.run is not None else ()
         self.returned = tuple(returned) if self.donated else ()
         # Of the inputs that are given away numbers that a GPU's kernels take, and all others.
-        numbers = [i for i in self.donated if self.plan is None and is_number(program.inputs[i])]
+        on_gpu, inputs = self.plan is None, program.inputs
+        numbers = [i for i in self.donated if on_gpu and is_number_of_host(inputs[i])]
         memory = [i for i in self.donated if i not in numbers]
         self._given = numbers, memory, slot_places(memory)
         self._words = f"jit of {self.name}"
@@ -188,7 +189,7 @@ class Compiled:
         return self.run(buffers)  # type: ignore[no-any-return]
 
 
-def is_number(x: Variable) -> bool:
+def is_number_of_host(x: Variable) -> bool:
     """Says whether a variable is a number of the host's."""
     return x.device == "cpu" and not x.type.shape
 

@@ -33,11 +33,11 @@ def input_orders(buffers: Sequence[Any], fixed: Collection[int]) -> InputOrders:
     (None, (2, 1, 0), (0, 2, 1), None, None)
     """
     return tuple(
-        [None if i in fixed else order_of(buffer) for i, buffer in enumerate(buffers)]
+        [None if i in fixed else axes_in_order(buffer) for i, buffer in enumerate(buffers)]
     )
 
 
-def order_of(buffer: Any) -> tuple[int, ...] | None:
+def axes_in_order(buffer: Any) -> tuple[int, ...] | None:
     """Returns the axes by which an array is transposed to lie in C order, if it does not."""
     if type(buffer) is not np.ndarray or buffer.ndim < 2 or buffer.flags.c_contiguous:
         return None

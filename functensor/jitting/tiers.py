@@ -74,7 +74,7 @@ class Tiers:
         self._program = program
         self._donated = tuple(donated)
         # Inputs that results take the memory of, or are, stay as they are.
-        self._fixed = frozenset([*donated, *returned(program)])
+        self._fixed = frozenset([*donated, *returned_inputs(program)])
         # How the arguments lay that were seen last.
         self._orders: InputOrders = ()
         self._numpy: Callable[..., Any] = compiled.plan
@@ -212,7 +212,7 @@ class Tiers:
         self._native = None
 
 
-def returned(program: Program) -> list[int]:
+def returned_inputs(program: Program) -> list[int]:
     """Returns the numbers of the inputs that are outputs."""
     outputs = set(used(program.outputs))
     return [i for i, x in enumerate(program.inputs) if x in outputs]

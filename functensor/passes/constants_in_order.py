@@ -14,7 +14,7 @@ from .constants import constant_buffer
 __all__ = ["constants_in_order"]
 
 # Constants of more bytes are not copied where they are a transposed array.
-MOST_COPIED_BYTES = 1 << 20
+MOST_COPIED_CONSTANT = 1 << 20
 
 
 def constants_in_order(program: Program) -> Program:
@@ -62,7 +62,7 @@ def is_in_order(buffer: np.ndarray[Any, Any]) -> bool:
 
 def _in_order(buffer: np.ndarray[Any, Any], user: Equation) -> Any:
     """Returns a constant in order, or the equation that makes it of one; or the constant itself."""
-    if buffer.nbytes <= MOST_COPIED_BYTES:
+    if buffer.nbytes <= MOST_COPIED_CONSTANT:
         return wrap(np.require(buffer, requirements=("C", "A")))
     axes = sorted(range(buffer.ndim), key=lambda i: -abs(buffer.strides[i]))
     base = buffer.transpose(axes)

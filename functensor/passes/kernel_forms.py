@@ -21,7 +21,7 @@ from .single_forms import SINGLE_FORMS
 __all__ = ["kernel_forms"]
 
 # Powers by so many halves are computed by a root: within two units in the last place.
-HALVES = frozenset({-3, -1, 3, 5})
+HALVES_BY_ROOT = frozenset({-3, -1, 3, 5})
 # BLAS computes products of shorter vectors in the time of a hand-off.
 SHORTEST_SUMMED_DOT = 1 << 16
 # The places of the largest matrix for which a program keeps which of them are in a triangle.
@@ -198,7 +198,7 @@ def _mean(
     return sweep.add("divide", [total, count], {}, equation)
 
 
-def _variance(sweep: Sweep, equation: Equation) -> Rewritten:
+def _column_variance(sweep: Sweep, equation: Equation) -> Rewritten:
     """A variance that no rows have is a mean of squares of deviations, or of their parts."""
     (x,), params, out = equation.operands, equation.params, equation.outputs[0].type
     known, axes = type_of(x), params["axis"]
@@ -211,7 +211,7 @@ def _variance(sweep: Sweep, equation: Equation) -> Rewritten:
     over = {"axis": axes, "keepdims": True, "dtype": None}
     deviations = sweep.add("subtract", [x, _mean(sweep, x, count, over, equation)], {}, equation)
     over = {**over, "keepdims": params["keepdims"]}
-    total = sweep.add("sum", [_squares(sweep, deviations, equation)], over, equation)
+    total = sweep.add("sum", [_sizes_squared(sweep, deviations, equation)], over, equation)
     found = sweep.add("divide", [total, count - params["ddof"]], {}, equation)
     if known.dtype.char != "e":
         return found
@@ -223,12 +223,12 @@ def _norm(sweep: Sweep, equation: Equation) -> Rewritten:
     (x,) = equation.operands
     if type_of(x).dtype.char == "e":
         return None
-    squares = _squares(sweep, x, equation)
+    squares = _sizes_squared(sweep, x, equation)
     total = sweep.add("sum", [squares], {**equation.params, "dtype": None}, equation)
     return sweep.add("sqrt", [total], {}, equation)
 
 
-def _squares(sweep: Sweep, x: Operand, equation: Equation) -> Variable:
+def _sizes_squared(sweep: Sweep, x: Operand, equation: Equation) -> Variable:
     """Adds the squares of sizes."""
     if type_of(x).dtype.kind != "c":
         return sweep.add("square", [x], {}, equation)
@@ -244,7 +244,7 @@ def _power_by_root(sweep: Sweep, equation: Equation) -> Rewritten:
     """
     (x, y), known = equation.operands, equation.outputs[0].type
     halves = y * 2 if type(y) is float else 0
-    if halves not in HALVES or known.dtype.char not in "fd" or type_of(x) != known:
+    if halves not in HALVES_BY_ROOT or known.dtype.char not in "fd" or type_of(x) != known:
         return None
     there = sweep.add("add", [x, 0], {}, equation)
     found = sweep.add("sqrt", [there], {}, equation)
@@ -337,5 +337,5 @@ KERNEL_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     "sum": (_cast_before, _of_whole_numbers, _of_single_places, _of_short_floats),
     "tril": (_triangle,),
     "triu": (_triangle,),
-    "var": (_variance,),
+    "var": (_column_variance,),
 }

@@ -31,7 +31,7 @@ def added_gradients_ahead(loss: Any, *, consume: bool) -> bool:
     if found is None:
         return False
     totals = [(leaf.receiver, g) for leaf, g in found.items() if isinstance(leaf, LeafNode)]
-    take(loss.node, consume)
+    take_ahead(loss.node, consume)
     add_totals(totals)
     return True
 
@@ -50,7 +50,7 @@ def gradients_ahead(loss: Any, inputs: Sequence[Any], *, consume: bool) -> list[
     gradients = [found.get(getattr(x, "node", None)) for x in inputs]
     if any(g is None for g in gradients):
         return None
-    take(loss.node, consume)
+    take_ahead(loss.node, consume)
     return gradients
 
 
@@ -81,7 +81,7 @@ def computed_gradients(loss: Any) -> dict[Node | None, Any] | None:
     return found
 
 
-def take(node: Node, consume: bool) -> None:
+def take_ahead(node: Node, consume: bool) -> None:
     """Notes that the gradients are taken; has nodes give up what they saved where that is asked."""
     (joint,) = node.parents
     joint.saved.run.note_taken()

@@ -49,7 +49,7 @@ __all__ = [
 ndarray = np.ndarray
 next_number = count().__next__
 NO_PARAMS: dict[str, Any] = {}
-NUMBER = np.float64(0)
+ONE_NUMBER = np.float64(0)
 
 
 class Node:
@@ -316,7 +316,7 @@ def joint_node(
     name: str, parents: tuple[Node | None, ...], pull: Callable[..., Any], outs: Sequence[Any]
 ) -> Node:
     """Returns the node of a call that has several outputs."""
-    node = make_node(CustomPullback(name), parents, pull, NO_PARAMS, NUMBER)
+    node = make_node(CustomPullback(name), parents, pull, NO_PARAMS, ONE_NUMBER)
     node.shape = tuple(map(shape_dtype, outs))
     return node
 

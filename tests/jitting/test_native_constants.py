@@ -42,13 +42,13 @@ def test_constants_are_brought_in_order_once(name, most, monkeypatch):
         raise AssertionError("an array is brought in order")
 
     monkeypatch.setattr(SegmentRun, "again", refused)
-    monkeypatch.setattr(in_order, "MOST_COPIED_BYTES", most)
+    monkeypatch.setattr(in_order, "MOST_COPIED_CONSTANT", most)
     jitted = compiled(FUNCTIONS[name], X)
     assert_allclose(jitted(X), FUNCTIONS[name](X))
 
 
 def test_a_large_transposed_constant_is_not_copied(monkeypatch):
-    monkeypatch.setattr(in_order, "MOST_COPIED_BYTES", 0)
+    monkeypatch.setattr(in_order, "MOST_COPIED_CONSTANT", 0)
     program = native_program(ft.make_program(FUNCTIONS["a transposed factor"])(X))
     kept = [x for e in program.equations for x in e.operands if isinstance(x, ft.Array)]
     assert [x.shape for x in kept] == [(6, 8)]

@@ -7,7 +7,7 @@ from support.native import missing
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.cpu.plan.native.segment_run import SegmentRun
-from functensor.jitting.input_orders import OrderedPlan, input_orders, order_of
+from functensor.jitting.input_orders import OrderedPlan, axes_in_order, input_orders
 from functensor.testing import assert_allclose
 
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
@@ -66,7 +66,7 @@ def test_later_arguments_may_lie_in_any_order(name):
     function, x = FUNCTIONS[name]
     wanted = function(fnp.asarray(np.array(x, order="C")))
     spread = np.repeat(x, 2, axis=0)[::2]
-    assert order_of(spread) is None
+    assert axes_in_order(spread) is None
     for first in (x, np.array(x, order="C"), spread):
         jitted = ft.jit(function).compile(first)
         for later in (np.array(x, order="C"), spread, np.array(x, order="F"), x[::-1].copy()[::-1]):
@@ -111,4 +111,4 @@ def test_orders():
     odd = np.frombuffer(b"\0" * 81, np.uint8)[1:].view(np.float64).reshape(5, 2).T
     given = [CUBE, CUBE.transpose(2, 0, 1), CUBE[:, ::-1], 2.0, odd, np.zeros((0, 3)).T, TABLE.T]
     assert input_orders(given, {6}) == (None, (1, 2, 0), None, None, None, None, None)
-    assert order_of(swapped) == (1, 0)
+    assert axes_in_order(swapped) == (1, 0)

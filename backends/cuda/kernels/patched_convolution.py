@@ -26,20 +26,20 @@ __all__ = ["kernel_product_of_patches", "product_of_patches"]
 PARTS_OF_WINDOWS = (4, 6, 7, 8)
 # The parts of 8 columns of a kernel's gradient that a warp has, and the warps that have others.
 PARTS_OF_KERNELS = ((9, 4), (2, 1), (4, 1))
-FACTORS = ("full_t", "tf32_t")
+PATCH_FACTORS = ("full_t", "tf32_t")
 PATCH_INSTANCES = tuple(
     f"{factor}, {rows}, {parts}"
-    for factor in FACTORS
+    for factor in PATCH_FACTORS
     for rows in (32, 64)
     for parts in PARTS_OF_WINDOWS
 )
 PATCH_KERNEL_INSTANCES = tuple(
     f"{factor}, {rows}, {parts}, {along}"
-    for factor in FACTORS
+    for factor in PATCH_FACTORS
     for rows in (32, 64)
     for parts, along in PARTS_OF_KERNELS
 )
-ARRANGE_WEIGHTS = Kernel("patched_convolution", "arrange_weights", "ppp", FACTORS)
+ARRANGE_WEIGHTS = Kernel("patched_convolution", "arrange_weights", "ppp", PATCH_FACTORS)
 PATCH_PRODUCT = Kernel("patched_convolution", "patch_product", "ppppppllll", PATCH_INSTANCES)
 PATCH_KERNEL_PRODUCT = Kernel(
     "patched_convolution", "patch_kernel_product", "ppppllll", PATCH_KERNEL_INSTANCES
@@ -53,7 +53,7 @@ CHANNELS = 8
 MOST_SHARED, MOST_SHARED_ALONE = 100 << 10, 200 << 10
 # The places of a patch for each of its windows at most. With 9, a kernel's gradient takes 0.7 of
 # the time of gathering; with 6, products with windows take 0.9.
-MOST_PLACES = 9
+MOST_PLACES_OF_WINDOW = 9
 # The blocks of a processor that share the windows, where there are few columns.
 BLOCKS_OF_FEW_COLUMNS = 3
 # The windows of a patch of a kernel's gradient.
@@ -63,7 +63,7 @@ PART_OF_OVERHEAD = 1.5
 
 
 class AxisOfPatches(NamedTuple):
-    """How windows meet images along an axis, as the kernels have it."""
+    """The way in which windows meet images along an axis, as the kernels have it."""
 
     scale: int
     shift: int
@@ -74,12 +74,12 @@ class AxisOfPatches(NamedTuple):
 
     @property
     def span(self) -> int:
-        """How far a window reaches."""
+        """The length from the first element that a window meets to the last."""
         return (self.taps - 1) * abs(self.step) + 1
 
 
 class Patches(NamedTuple):
-    """How patches lie.
+    """The places of patches.
 
     Attributes:
         down, right: the axes.
@@ -114,7 +114,7 @@ class Patches(NamedTuple):
 
     def are_dense(self, room: int, at_once: int) -> bool:
         """Says whether so many windows make enough of a patch with so many places."""
-        return room <= MOST_PLACES * min(at_once, self.windows)
+        return room <= MOST_PLACES_OF_WINDOW * min(at_once, self.windows)
 
 
 class PatchLaunch(NamedTuple):
@@ -137,14 +137,14 @@ class PatchLaunch(NamedTuple):
     sums: tuple[tuple[int, ...], int] = (), 0
 
 
-def patches(axes: tuple[int, ...], places: Shape, images: int) -> Patches:
+def patches_of(axes: tuple[int, ...], places: Shape, images: int) -> Patches:
     """Returns how patches lie, given what windows meet along both axes."""
     two = places if len(places) == 2 else (1, *places)
     down, right = AxisOfPatches(*axes[:6]), AxisOfPatches(*axes[6:])
     return Patches(down, right, (two[0], two[1]), images * prod(places))
 
 
-def padded(count: int, rest: int, unit: int) -> int:
+def with_rest(count: int, rest: int, unit: int) -> int:
     """Returns the next number that leaves a rest when it is divided by a unit."""
     return count + (rest - count) % unit
 
@@ -160,7 +160,7 @@ def product_launch(
     device: int,
 ) -> PatchLaunch | None:
     """Returns the launch of a product of weights with windows; None where others do better."""
-    made = patches(axes, places, images)
+    made = patches_of(axes, places, images)
     if made.taps == 1:
         # Windows share nothing.
         return None
@@ -169,7 +169,7 @@ def product_launch(
     for parts in PARTS_OF_WINDOWS:
         windows = 32 * parts
         found = made.room(windows)
-        room, pitch = padded(found, 0, 4), padded(found, 4, 16)
+        room, pitch = with_rest(found, 0, 4), with_rest(found, 4, 16)
         words = room + windows + 2 * CHANNELS * (down * made.taps + pitch)
         fits = 4 * words <= min(MOST_SHARED, limit("shared", device))
         if not fits or not made.are_dense(found, windows):
@@ -238,7 +238,7 @@ def kernel_product_launch(
     device: int,
 ) -> PatchLaunch | None:
     """Returns the launch of a kernel's gradient; None where others do better."""
-    made = patches(axes, places, images)
+    made = patches_of(axes, places, images)
     if made.taps == 1:
         return None
     down = 32 if rows <= 32 else 64
@@ -261,7 +261,7 @@ def kernel_product_launch(
     most = min(most, limit("shared", device))
     for at_once in WINDOWS_AT_ONCE:
         room = made.room(at_once)
-        pitch = padded(room, 4, 32)
+        pitch = with_rest(room, 4, 32)
         words = 2 * (down * (at_once + 4) + held * pitch + at_once)
         if 4 * words <= most and made.are_dense(room, at_once):
             break

@@ -42,7 +42,7 @@ MOST_RECORDINGS_OF_SMALL = 3
 # On further streams a plan runs operation by operation.
 MOST_STREAMS = 8
 # The numbers of the host, and those among the outputs, where there are none.
-NOTHING: tuple[list[Any], list[Any]] = [], []
+NO_NUMBERS: tuple[list[Any], list[Any]] = [], []
 
 
 class Lane:
@@ -441,7 +441,7 @@ class GraphedPlan:
         if not self._is_graph:
             return self.plan(buffers)
         try:
-            numbers, of_host = self.plan.numbers(buffers) if self._computes else NOTHING
+            numbers, of_host = self.plan.numbers(buffers) if self._computes else NO_NUMBERS
             stream = cupy.cuda.get_current_stream()
             key = stream_key(stream)
             found = self._on_streams.get(key)

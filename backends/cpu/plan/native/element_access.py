@@ -40,7 +40,7 @@ UPDATES = {
     "index_multiply": "multiply", "index_set": "", "scatter_add": "add",
 }  # fmt: skip
 # The kinds of dtypes of which a single element is updated without a kernel.
-NUMBER_KINDS = "fiu"
+KINDS_OF_NUMBERS = "fiu"
 ACCESSES = frozenset({"index", *UPDATES}) - {"scatter_add"}
 
 
@@ -243,7 +243,7 @@ class ElementAccess(InnerFunction):
     def _update(self, lines: Lines, module: Module, part: str, values: str) -> None:
         """Writes the update of a part."""
         operation, dtype = UPDATES[self._name], self._known.dtype
-        if prod(self._part.shape) != 1 or dtype.kind not in NUMBER_KINDS:
+        if prod(self._part.shape) != 1 or dtype.kind not in KINDS_OF_NUMBERS:
             joined = [part] if operation else []
             call_of_kernel(lines, module, self._kernel, [*joined, values, part])
             return

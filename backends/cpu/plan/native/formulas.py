@@ -113,7 +113,7 @@ def exceeds(x: Expr, y: Expr) -> Expr:
     )
 
 
-def side_ratio(x: Expr, y: Expr) -> Expr:
+def ratio_of_sides(x: Expr, y: Expr) -> Expr:
     """Returns ``x / hypot(x, y)``, and 0 at the origin."""
     smallest, scale = SMALL_SIDES[x.dtype.char]
     factor = select(maximum(abs(x), abs(y)) < smallest, x.graph.constant(scale, x.dtype), 1.0)
@@ -128,7 +128,7 @@ ELEMENT_FORMULAS: dict[str, Callable[..., Expr]] = {
     "expm1": expm1,
     "log_ratio": log_ratio,
     "logaddexp": logaddexp,
-    "side_ratio": side_ratio,
+    "side_ratio": ratio_of_sides,
 }
 
 # Those of float16, of which NumPy's ``maximum`` returns the first of two zeros.

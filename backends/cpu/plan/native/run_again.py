@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..annotations import EquationLike, VariableLike
     from ..labels import LabelRead
 
-__all__ = ["check_computed", "equations_of", "run_with_operands", "runs_on_buffers"]
+__all__ = ["check_computed", "equations_needed", "run_with_operands", "runs_on_buffers"]
 
 
 def runs_on_buffers(equation: EquationLike) -> bool:
@@ -31,12 +31,12 @@ def compute_again(
         before: the equations that there are, in order.
         known: the buffers that are there, by what they are; results are added.
     """
-    needed = equations_of(wanted, before, known)
+    needed = equations_needed(wanted, before, known)
     for equation in needed:
         run_on_known(equation, known)
 
 
-def equations_of(
+def equations_needed(
     wanted: Iterable[VariableLike], before: Sequence[EquationLike], known: Collection[Any] = ()
 ) -> list[EquationLike]:
     """Returns the equations that make variables and the operands of these, in order.

@@ -136,10 +136,10 @@ class SharedSegment(SegmentWithLoops):
         fits |= accompanies and self.is_shared
         if not fits or any(r.imag is not None or r.node.dtype.char not in "fd" for r in late):
             if accompanies and not late:
-                self._accompanying[len(self._calls)] = partial(in_parts, region, count)
+                self._accompanying[len(self._calls)] = partial(region_in_parts, region, count)
             super()._add_region(region, given, outs)
             return
-        work = in_parts(region, count)
+        work = region_in_parts(region, count)
         if work.memory > MOST_SCRATCH:
             super()._add_region(region, given, outs)
             return
@@ -274,7 +274,7 @@ class SharedSegment(SegmentWithLoops):
             lines.add(f"call void @{name}(ptr {room}, i64 0)")
 
 
-def in_parts(region: RegionKernel, count: int) -> KernelInParts:
+def region_in_parts(region: RegionKernel, count: int) -> KernelInParts:
     """Returns a region's kernel in so many parts."""
     return KernelInParts(region.kernel(whole=False), region.graph.grid.rows, count)
 

@@ -22,7 +22,7 @@ from .matrix_pairs import matrix_pairs
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT, DeferredNumbers, uses_in_program
 from .region_graph import NotNative
-from .run_again import equations_of, runs_on_buffers
+from .run_again import equations_needed, runs_on_buffers
 from .segment_code import (
     LARGEST_PRODUCT,
     MOST_SEGMENT_EQUATIONS,
@@ -269,7 +269,7 @@ class SegmentWithLoops(SegmentCode):
 
     def can_take(self, x: Any, out: VariableLike) -> bool:
         labels = [read.operand for read in self.computed_labels]
-        read_again = [v for e in equations_of(labels, self.there) for v in e.operands]
+        read_again = [v for e in equations_needed(labels, self.there) for v in e.operands]
         again = self.checked or any(v is x for v in read_again)
         return not again and super().can_take(x, out)
 

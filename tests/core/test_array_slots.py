@@ -166,6 +166,22 @@ def test_nothing_is_taken_where_one_array_has_another_buffer():
 
 
 @needs_calls
+def test_nothing_is_read_behind_a_list_or_of_what_is_none():
+    arrays, buffers = known_operands(3)
+    for given in ((arrays, buffers, [1, 3]), (arrays, buffers, [-1]), (arrays[:2], buffers, [2])):
+        *lists, places = given
+        assert CALLS.taken(Array, *lists, object(), slot_places(places)) is True
+    assert [x._data for x in arrays] == buffers
+    for given in (((*arrays,), buffers), (arrays, (*buffers,))):
+        with pytest.raises(SystemError):
+            CALLS.taken(Array, *given, object(), slot_places([0]))
+    with pytest.raises(SystemError):
+        CALLS.same(Array, (*arrays,), [*map(ref, buffers)], [None] * 3)
+    with pytest.raises(SystemError):
+        CALLS.made(Array, numpy.ndarray, (*buffers,), [None] * 3)
+
+
+@needs_calls
 def test_buffers_are_known_by_living_references():
     same = CALLS.same
     arrays = all_wrapped(data(4))

@@ -225,7 +225,7 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
     const int quad = threadIdx.x % QUADS, row = threadIdx.x / QUADS;
     const bool has_row = row < ROWS && first_row + row < rows;
     const float *own = g + (first_row + row) * places;
-    const int begin = blockIdx.y * share, end = begin + share < depth ? begin + share : depth;
+    const int begin = blockIdx.y * share, end = share < depth - begin ? begin + share : depth;
     int tap_down[SHARE], tap_right[SHARE], element[SHARE];
     bool is[SHARE];
 #pragma unroll

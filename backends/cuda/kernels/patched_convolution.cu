@@ -289,7 +289,7 @@ patch_kernel_product(const float *g, const float *x, float *parts, const index_t
     const kernel_sums order = {channels, taps, ROWS, PARTS, ALONG, column_blocks};
     const int first_channel = order.channel(order.part(blockIdx.x), 0);
     const int here = channels - first_channel < held ? channels - first_channel : held;
-    const int begin = blockIdx.y * share, end = begin + share < depth ? begin + share : depth;
+    const int begin = blockIdx.y * share, end = share < depth - begin ? begin + share : depth;
     const float *images = x + first_channel * x_channel;
     // Whether four cotangents lie where they are copied at once.
     const bool by_fours = places % 4 == 0 && reinterpret_cast<unsigned long long>(g) % 16 == 0;

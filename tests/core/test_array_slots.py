@@ -101,8 +101,8 @@ def known_operands(count):
     """Returns arrays, and the list of their buffers, whose owners are known."""
     arrays = all_wrapped(data(count))
     buffers = KnownBuffers([x._data for x in arrays])
-    buffers.known = buffers.given = SameBuffers([ref(x) for x in buffers])
-    buffers.given.owned = True
+    buffers.known = buffers.donated = SameBuffers([ref(x) for x in buffers])
+    buffers.donated.owned = True
     return arrays, buffers
 
 
@@ -146,7 +146,7 @@ def test_what_others_see_is_not_taken(way, other):
     # A copy stands in for it.
     assert id(buffers[2]) != before or other == "twice"
     assert buffers[1] is not buffers[2]
-    assert buffers.known is buffers.given is None
+    assert buffers.known is buffers.donated is None
     for x, y in zip(buffers, values, strict=True):
         numpy.testing.assert_array_equal(x, y)
     for x in arrays:

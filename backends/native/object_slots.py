@@ -247,17 +247,18 @@ def slot_calls(kind: type, name: str) -> SlotCalls | None:
         kind: the class, whose objects are made without ``__init__``.
         name: the name of the slot.
     """
-    offset = offset_of(kind, name)
-    if offset is None or sys.byteorder != "little":
+    if sys.byteorder != "little":
         return None
-    places = {"slot": offset, "class_": OBJECT_HEADER - WORD, "data": OBJECT_HEADER}
-    text = FEW_PASSES + TEXT.format(
-        **places, referent=OBJECT_HEADER, alone=REFERENCES_ALONE, interrupted=INTERRUPTED
-    )
     counts = {"slots_made": 4, "slots_same": 4, "slots_taken": 5}
     try:
-        if trampoline() is None:
+        # Without it nobody knows how objects lie.
+        offset = None if trampoline() is None else offset_of(kind, name)
+        if offset is None:
             return None
+        places = {"slot": offset, "class_": OBJECT_HEADER - WORD, "data": OBJECT_HEADER}
+        text = FEW_PASSES + TEXT.format(
+            **places, referent=OBJECT_HEADER, alone=REFERENCES_ALONE, interrupted=INTERRUPTED
+        )
         code = machine_code(text, [*counts])
     except (NativeUnavailable, NotCompiled):
         return None

@@ -14,7 +14,7 @@ class SameBuffers:
     Attributes:
         references: calls that return the buffers, or None once they are gone.
         parts: those that stand for some of the buffers each, where it stands for all of theirs.
-        owned: whether those that are given away were found to have memory of their own.
+        owned: whether those that are donated were found to have memory of their own.
     """
 
     __slots__ = ("owned", "parts", "references")
@@ -32,8 +32,8 @@ class KnownBuffers(list[Any]):
 
     Attributes:
         known: stands for those on GPUs; None where another one was put in its place.
-        given: the same for those of them that are given away.
+        donated: the same for those of them that are donated.
     """
 
     known: SameBuffers | None = None
-    given: SameBuffers | None = None
+    donated: SameBuffers | None = None

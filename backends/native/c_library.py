@@ -30,8 +30,9 @@ COMPILER_SUPPORT = (
 SYSTEM = ("sched_yield", "feclearexcept", "fetestexcept")
 # What takes the lock of the interpreter, handles signals, and makes and holds objects.
 PYTHON = (
-    *("PyErr_CheckSignals", "PyGILState_Ensure", "PyGILState_Release", "PyList_GetItem"),
-    *("PyList_SetItem", "PyList_Size", "PyType_GenericAlloc", "Py_DecRef", "Py_IncRef"),
+    *("PyErr_CheckSignals", "PyErr_Occurred", "PyGILState_Ensure", "PyGILState_Release"),
+    *("PyList_GetItem", "PyList_SetItem", "PyList_Size", "PyType_GenericAlloc"),
+    *("Py_DecRef", "Py_IncRef"),
 )
 C_NAMES = frozenset({*MATH, *[f"{name}f" for name in MATH], *COMPILER_SUPPORT, *SYSTEM})
 WINDOWS = ("ucrtbase", "vcruntime140", "ntdll")

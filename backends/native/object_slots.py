@@ -23,19 +23,37 @@ from .signals import INTERRUPTED
 
 __all__ = ["SlotCalls", "slot_calls"]
 
-WORD = ctypes.sizeof(ctypes.c_void_p)
+POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 # The header of objects where one lock is for all: the count of references, and the class.
-PLAIN_HEADER = 2 * WORD
+PLAIN_HEADER = 2 * POINTER_BYTES
 # The references of what only an object's slot and a list have.
 REFERENCES_ALONE = 2
 
-TEXT = """
+SLOTS_TEXT = """
 declare i64 @PyList_Size(ptr)
 declare ptr @PyList_GetItem(ptr, i64)
 declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare ptr @PyType_GenericAlloc(ptr, i64)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
+declare ptr @PyErr_Occurred()
+
+; Of what is no list the size is -1, and an error is raised.
+define internal i1 @are_alike(ptr %list, ptr %other) alwaysinline {{
+  %count = call i64 @PyList_Size(ptr %list)
+  %places = call i64 @PyList_Size(ptr %other)
+  %same = icmp eq i64 %count, %places
+  %right = icmp sge i64 %count, 0
+  %alike = and i1 %same, %right
+  ret i1 %alike
+}}
+
+define internal i64 @not_done() noinline {{
+  %error = call ptr @PyErr_Occurred()
+  %well = icmp eq ptr %error, null
+  %status = select i1 %well, i64 1, i64 {interrupted}
+  ret i64 %status
+}}
 
 define internal ptr @object(ptr %objects, i64 %number) alwaysinline {{
   %place = getelementptr ptr, ptr %objects, i64 %number
@@ -62,8 +80,7 @@ define i64 @slots_made(ptr %objects) {{
   %given = call ptr @object(ptr %objects, i64 2)
   %outs = call ptr @object(ptr %objects, i64 3)
   %count = call i64 @PyList_Size(ptr %given)
-  %places = call i64 @PyList_Size(ptr %outs)
-  %alike = icmp eq i64 %count, %places
+  %alike = call i1 @are_alike(ptr %given, ptr %outs)
   br i1 %alike, label %check_head, label %other
 check_head:
   %i = phi i64 [0, %0], [%i_next, %check_next]
@@ -95,7 +112,8 @@ set:
 done:
   ret i64 0
 other:
-  ret i64 1
+  %status = call i64 @not_done()
+  ret i64 %status
 raised:
   ret i64 {interrupted}
 }}
@@ -107,10 +125,8 @@ define i64 @slots_same(ptr %objects) {{
   %known = call ptr @object(ptr %objects, i64 2)
   %outs = call ptr @object(ptr %objects, i64 3)
   %count = call i64 @PyList_Size(ptr %given)
-  %references = call i64 @PyList_Size(ptr %known)
-  %places = call i64 @PyList_Size(ptr %outs)
-  %enough = icmp eq i64 %count, %references
-  %room = icmp eq i64 %count, %places
+  %enough = call i1 @are_alike(ptr %given, ptr %known)
+  %room = call i1 @are_alike(ptr %given, ptr %outs)
   %alike = and i1 %enough, %room
   br i1 %alike, label %head, label %other
 head:
@@ -137,7 +153,8 @@ set:
 done:
   ret i64 0
 other:
-  ret i64 1
+  %status = call i64 @not_done()
+  ret i64 %status
 }}
 
 ; objects: the class, the list of objects, the list of what their slots hold, what these get in its
@@ -151,7 +168,9 @@ define i64 @slots_taken(ptr %objects) {{
   %words_place = getelementptr i8, ptr %array, i64 {data}
   %words = load ptr, ptr %words_place
   %count = load i64, ptr %words
-  br label %check_head
+  %objects_there = call i64 @PyList_Size(ptr %given)
+  %alike = call i1 @are_alike(ptr %given, ptr %values)
+  br i1 %alike, label %check_head, label %other
 check_head:
   %i = phi i64 [0, %0], [%i_next, %count_references]
   %checks = icmp slt i64 %i, %count
@@ -160,6 +179,9 @@ check:
   %i_next = add i64 %i, 1
   %number_place = getelementptr i64, ptr %words, i64 %i_next
   %number = load i64, ptr %number_place
+  %within = icmp ult i64 %number, %objects_there
+  br i1 %within, label %check_kind, label %other
+check_kind:
   %x = call ptr @PyList_GetItem(ptr %given, i64 %number)
   %fits = call i1 @is_kind(ptr %x, ptr %kind)
   br i1 %fits, label %compare, label %other
@@ -191,7 +213,8 @@ body:
 done:
   ret i64 0
 other:
-  ret i64 1
+  %status = call i64 @not_done()
+  ret i64 %status
 }}
 """
 
@@ -200,7 +223,7 @@ class SlotCalls(NamedTuple):
     """Functions of lists of objects of one class; each returns None where it has done its work.
 
     Elsewhere, as where an object is of another class, it returns True, and has changed nothing but
-    the list that it was to fill.
+    the list that it was to fill. Of what is no list it raises SystemError.
 
     Attributes:
         made: ``made(kind, inner, values, outs)`` fills a list with new objects, whose slots hold
@@ -224,17 +247,18 @@ def slot_calls(kind: type, name: str) -> SlotCalls | None:
         kind: the class, whose objects are made without ``__init__``.
         name: the name of the slot.
     """
-    offset = offset_of(kind, name)
-    if offset is None or sys.byteorder != "little":
+    if sys.byteorder != "little":
         return None
-    places = {"slot": offset, "class_": OBJECT_HEADER - WORD, "data": OBJECT_HEADER}
-    text = FEW_PASSES + TEXT.format(
-        **places, referent=OBJECT_HEADER, alone=REFERENCES_ALONE, interrupted=INTERRUPTED
-    )
     counts = {"slots_made": 4, "slots_same": 4, "slots_taken": 5}
     try:
-        if trampoline() is None:
+        # Without it nobody knows how objects lie.
+        offset = None if trampoline() is None else offset_of(kind, name)
+        if offset is None:
             return None
+        places = {"slot": offset, "class_": OBJECT_HEADER - POINTER_BYTES, "data": OBJECT_HEADER}
+        text = FEW_PASSES + SLOTS_TEXT.format(
+            **places, referent=OBJECT_HEADER, alone=REFERENCES_ALONE, interrupted=INTERRUPTED
+        )
         code = machine_code(text, [*counts])
     except (NativeUnavailable, NotCompiled):
         return None
@@ -252,7 +276,7 @@ def offset_of(kind: Any, name: str) -> int | None:
     for _ in range(2):
         sample, value = object.__new__(kind), object()
         setattr(sample, name, value)
-        offsets = range(OBJECT_HEADER, kind.__basicsize__, WORD)
+        offsets = range(OBJECT_HEADER, kind.__basicsize__, POINTER_BYTES)
         found.add((*[offset for offset in offsets if word_of(sample, offset) == id(value)],))
     (places, *others) = found
     return places[0] if not others and len(places) == 1 else None

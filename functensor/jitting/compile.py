@@ -56,10 +56,10 @@ class Compiled:
 
     __slots__ = (
         "__weakref__",
-        "_given",
+        "_claimant",
+        "_claims",
         "_watched",
         "_weak",
-        "_words",
         "donated",
         "name",
         "plan",
@@ -87,12 +87,12 @@ class Compiled:
             self.run = self.tiers = GpuTiers(self, program, device, donated)
         self.donated = tuple(donated) if self.run is not None else ()
         self.returned = tuple(returned) if self.donated else ()
-        # Of the inputs that are given away numbers that a GPU's kernels take, and all others.
+        # Of the inputs that are donated numbers that a GPU's kernels take, and all others.
         on_gpu, inputs = self.plan is None, program.inputs
         numbers = [i for i in self.donated if on_gpu and is_number_of_host(inputs[i])]
         memory = [i for i in self.donated if i not in numbers]
-        self._given = numbers, memory, slot_places(memory)
-        self._words = f"jit of {self.name}"
+        self._claims = numbers, memory, slot_places(memory)
+        self._claimant = f"jit of {self.name}"
         self._watched: Any = None
         self._weak = [(i, x.type.weak) for i, x in enumerate(program.inputs) if x.type.weak]
 
@@ -180,10 +180,10 @@ class Compiled:
         if self.run is None:
             return list(run_one_by_one(self.program, buffers))
         if self.donated:
-            numbers, memory, places = self._given
+            numbers, memory, slots = self._claims
             if numbers:
-                given_up(values, buffers, numbers, self._words)
-            claimed(values, buffers, memory, self._words, places)
+                given_up(values, buffers, numbers, self._claimant)
+            claimed(values, buffers, memory, self._claimant, slots)
         for i in self.returned:
             restored(values[i], buffers[i])
         return self.run(buffers)  # type: ignore[no-any-return]

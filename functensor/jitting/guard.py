@@ -70,7 +70,7 @@ class _Writer:
 
     Args:
         constants: whether all leaves but arrays have to be the same objects.
-        donated: the numbers of the leaves that are given away.
+        donated: the numbers of the leaves that are donated.
 
     Attributes:
         lines: the lines that take the arguments apart, or put the result together.
@@ -254,7 +254,7 @@ class _Writer:
         if there and len(there) + len(self.on_host) == len(self.leaves):
             held = self.there.listed("held", self.leaves, self.buffers)
             yield f"buffers = KnownBuffers({held})"
-            yield "buffers.known, buffers.given = known, given"
+            yield "buffers.known, buffers.donated = known, donated"
         else:
             yield f"buffers = [{', '.join(self.buffers)}]"
 
@@ -408,7 +408,7 @@ def guard(
         recording: computes the result where tensors among the arguments have a graph; None where
             the guard gives up.
         constants: whether all leaves but arrays are static.
-        donated: the numbers of the leaves that are given away.
+        donated: the numbers of the leaves that are donated.
     """
     if len(passed) + tree.structure((args, kwargs)).num_leaves > MOST_GUARDED_LEAVES:
         return unguarded

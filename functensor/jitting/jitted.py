@@ -261,10 +261,12 @@ class Jitted(CallsUnderHooks, Generic[P, R]):
         """Compiles the function for arguments like these, and waits for it; nothing is computed.
 
         Without it the first calls run over NumPy, and machine code takes over when it is ready, if
-        it is quicker.
+        it is quicker. Machine code reads arrays where they lie, if they lie in memory in the order
+        of those that are given here.
 
         Args:
-            args, kwargs: arguments of the function: arrays, or ``ShapeDtype`` in their place.
+            args, kwargs: arguments of the function: arrays, or ``ShapeDtype`` in their place, for
+                arrays in C order.
 
         Returns:
             The function itself.

@@ -1,7 +1,7 @@
 """Leaves of guards that are arrays on devices: the buffers of an earlier call are known again.
 
 It is quicker to know that they are the same than to compare their shapes and dtypes. Leaves that
-are given away are known apart from the others: a loop gets them back, and others with every batch.
+are donated are known apart from the others: a loop gets them back, and others with every batch.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ class KnownLeaves:
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        # By whether they are given away: the variables by the condition that one is not alike.
+        # By whether they are donated: the variables by the condition that one is not alike.
         self._alike: dict[bool, dict[str, list[str]]] = {True: {}, False: {}}
 
-    def add(self, name: str, other: str, is_given: bool) -> None:
+    def add(self, name: str, other: str, is_donated: bool) -> None:
         """Enters a leaf.
 
         Args:
             name: its variable.
             other: the condition that a leaf ``x`` is not of its kind.
-            is_given: whether it is given away.
+            is_donated: whether it is donated.
         """
         self.names.append(name)
-        self._alike[is_given].setdefault(other, []).append(name)
+        self._alike[is_donated].setdefault(other, []).append(name)
 
     def compare(self, scope: dict[str, Any]) -> Iterator[str]:
         """Yields the lines that compare the leaves with those of the last call, or its kinds.
 
-        They set ``known``, which stands for all buffers, and ``given`` for those that are given
+        They set ``known``, which stands for all buffers, and ``donated`` for those that are
         away.
 
         Args:
@@ -57,7 +57,7 @@ class KnownLeaves:
             scope[f"none_{number}"] = [None] * len(names)
             yield from lines_of_group(number, names, alike)
         scope["seen"] = seen
-        yield f"given = {'known_0' if self._alike[True] else 'None'}"
+        yield f"donated = {'known_0' if self._alike[True] else 'None'}"
         if len(seen) == 1:
             yield "known = known_0"
             return
@@ -67,7 +67,7 @@ class KnownLeaves:
         yield "  seen[2] = known = SameBuffers([], (known_0, known_1))"
 
     def _groups(self) -> list[dict[str, list[str]]]:
-        """Returns the leaves that are given away, and the others, by their conditions."""
+        """Returns the leaves that are donated, and the others, by their conditions."""
         return [alike for alike in self._alike.values() if alike]
 
     def _in_order(self, alike: dict[str, list[str]]) -> list[str]:

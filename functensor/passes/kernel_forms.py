@@ -291,9 +291,11 @@ def _any_or_all(sweep: Sweep, equation: Equation) -> Rewritten:
 
 def _triangle(sweep: Sweep, equation: Equation) -> Rewritten:
     """Elements below a diagonal, or above, and zeros elsewhere."""
-    (x,), known = equation.operands, equation.outputs[0].type
+    (x,), (out,) = equation.operands, equation.outputs
+    known = out.type
     rows, columns = known.shape[-2:]
-    if rows * columns > MOST_MARKED_PLACES:
+    # A GPU has a function of its own, and the marks would be on the host.
+    if out.device != "cpu" or rows * columns > MOST_MARKED_PLACES:
         return None
     k = equation.params["k"]
     lower = equation.primitive.name == "tril"

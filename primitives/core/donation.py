@@ -93,7 +93,7 @@ def claimed(
     buffers: list[Value],
     places: Sequence[int],
     to: str,
-    words: Any = None,
+    slots: Any = None,
 ) -> None:
     """Takes the buffers of operands for the caller, who may write into them.
 
@@ -106,16 +106,16 @@ def claimed(
         buffers: their buffers.
         places: the numbers of those that are taken.
         to: who takes them.
-        words: the places as `slot_places` has them, where all at once may be taken.
+        slots: the places as `slot_places` has them, where all at once may be taken.
     """
     gone: Any = _Gone(to)
-    known = buffers.given if type(buffers) is KnownBuffers else None
+    known = buffers.donated if type(buffers) is KnownBuffers else None
     if (
-        words is not None
+        slots is not None
         and known is not None
         # Nobody has to be asked who owns memory.
         and known.owned
-        and array_slots.taken(Array, arrays, buffers, gone, words) is None
+        and array_slots.taken(Array, arrays, buffers, gone, slots) is None
     ):
         return
     array: Any
@@ -146,7 +146,7 @@ def claimed_one_by_one(
         left: Any = _Gone(to)
         if hasattr(buffer, "copy"):
             if type(buffers) is KnownBuffers:
-                buffers.known = buffers.given = None
+                buffers.known = buffers.donated = None
             buffers[i] = buffer.copy("K")
             left.shared = buffer
         if is_array:
@@ -169,7 +169,7 @@ def given_up(
 
 def are_alone(arrays: Sequence[ArrayLike], buffers: list[Value], places: Sequence[int]) -> bool:
     """Says whether operands are arrays that are the only holders of their buffers' own memory."""
-    known = buffers.given if type(buffers) is KnownBuffers else None
+    known = buffers.donated if type(buffers) is KnownBuffers else None
     owned = known is not None and known.owned
     if not owned and {*map(type, [arrays[i] for i in places])} != ARRAY_ALONE:
         return False

@@ -101,8 +101,8 @@ def known_operands(count):
     """Returns arrays, and the list of their buffers, whose owners are known."""
     arrays = all_wrapped(data(count))
     buffers = KnownBuffers([x._data for x in arrays])
-    buffers.known = buffers.given = SameBuffers([ref(x) for x in buffers])
-    buffers.given.owned = True
+    buffers.known = buffers.donated = SameBuffers([ref(x) for x in buffers])
+    buffers.donated.owned = True
     return arrays, buffers
 
 
@@ -146,7 +146,7 @@ def test_what_others_see_is_not_taken(way, other):
     # A copy stands in for it.
     assert id(buffers[2]) != before or other == "twice"
     assert buffers[1] is not buffers[2]
-    assert buffers.known is buffers.given is None
+    assert buffers.known is buffers.donated is None
     for x, y in zip(buffers, values, strict=True):
         numpy.testing.assert_array_equal(x, y)
     for x in arrays:
@@ -163,6 +163,22 @@ def test_nothing_is_taken_where_one_array_has_another_buffer():
     assert CALLS.taken(Array, arrays, buffers, object(), slot_places(range(3))) is True
     assert [id(x._data) for x in arrays] == [held[0], held[2], held[1]]
     assert CALLS.taken(Array, arrays, buffers, object(), slot_places([0])) is None
+
+
+@needs_calls
+def test_nothing_is_read_behind_a_list_or_of_what_is_none():
+    arrays, buffers = known_operands(3)
+    for given in ((arrays, buffers, [1, 3]), (arrays, buffers, [-1]), (arrays[:2], buffers, [2])):
+        *lists, places = given
+        assert CALLS.taken(Array, *lists, object(), slot_places(places)) is True
+    assert [x._data for x in arrays] == buffers
+    for given in (((*arrays,), buffers), (arrays, (*buffers,))):
+        with pytest.raises(SystemError):
+            CALLS.taken(Array, *given, object(), slot_places([0]))
+    with pytest.raises(SystemError):
+        CALLS.same(Array, (*arrays,), [*map(ref, buffers)], [None] * 3)
+    with pytest.raises(SystemError):
+        CALLS.made(Array, numpy.ndarray, (*buffers,), [None] * 3)
 
 
 @needs_calls

@@ -66,6 +66,18 @@ def test_a_bias_is_added_and_relu_follows(module, name, relu):
     close(module.gathered_conv(*given), wanted)
 
 
+def test_padding_that_numbers_of_32_bits_do_not_reach_is_left_to_others(module):
+    def found(far):
+        geometry = Geometry((1, 1), ((far, far), (0, 0)), (far, 1), 1)
+        x, w, g = buffer(normal(1, 2, 4, 5)), buffer(normal(3, 2, 3, 1)), buffer(normal(1, 3, 4, 5))
+        yield module.gathered_conv(x, w, (4, 5), geometry)
+        yield module.gathered_input_grad(g, w, (4, 5), geometry)
+        yield module.gathered_kernel_grad(x, g, (3, 1), geometry)
+
+    assert not any(out is None for out in found(1 << 8))
+    assert all(out is None for out in found(1 << 28))
+
+
 def test_relu_keeps_what_is_not_a_number(module):
     x = buffer(np.array([[[1.0, np.nan, -2.0, -3.0]]], "f4"))
     w, geometry = buffer(np.ones((1, 1, 2), "f4")), Geometry((1,), ((0, 0),), (1,), 1)

@@ -38,7 +38,7 @@ def asked(x):
 def known(buffers, stands_for):
     """Returns a list of buffers that a call has in common with others."""
     found = KnownBuffers(buffers)
-    found.known = found.given = stands_for
+    found.known = found.donated = stands_for
     return found
 
 

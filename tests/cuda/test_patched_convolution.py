@@ -135,6 +135,30 @@ def test_images_in_another_order_are_read_where_they_lie(module):
     close(module.gathered_conv(backwards, w, wanted.shape[2:], geometry), wanted)
 
 
+IN_GROUPS = {
+    "few products": SHALLOW["each channel alone"],
+    "patches": CASES["groups"],
+    "windows of one element": (
+        (1, 80, 5, 6),
+        (6, 40, 1, 1),
+        Geometry((1, 1), ((0, 0),) * 2, (1, 1), 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", with_slow(IN_GROUPS, {*IN_GROUPS} - {"few products"}))
+def test_groups_of_channels_that_lie_backwards(module, name):
+    x_shape, w_shape, geometry = IN_GROUPS[name]
+    x, w = buffer(normal(*x_shape))[:, ::-1], buffer(normal(*w_shape))
+    exact = np.asarray(x, float)
+    wanted = on_the_cpu.conv(exact, np.asarray(w, float), geometry=geometry)
+    close(module.gathered_conv(x, w, wanted.shape[2:], geometry), wanted)
+    g, kernel = normal(*wanted.shape), w_shape[2:]
+    found = module.gathered_kernel_grad(x, buffer(g), kernel, geometry)
+    of_kernel = on_the_cpu.conv_kernel_grad
+    close(found, of_kernel(exact, g.astype(float), kernel=kernel, geometry=geometry))
+
+
 @only_long
 @pytest.mark.long
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def on_stream():
 
     found = OnStream.__new__(OnStream)
     found._moving, found._taken, found._dtypes, found._recording = set(), {}, [], None
-    found._collective = found._reads_given = False
+    found._collective = found._reads_donated = False
     return found
 
 

@@ -43,6 +43,12 @@ def test_a_training_step_is_products_and_regions():
     assert "moved_into" not in plan.source
 
 
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_no_array_of_the_host_stands_beside_what_is_on_the_gpu(dtype):
+    program = fused(lambda x: fnp.tril(x) + fnp.triu(x, 1), np.ones((5, 5), dtype))
+    assert {x.device for e in program.equations for x in e.operands} == {"cuda:0"}
+
+
 def test_numbers_of_the_host_are_computed_apart():
     plan = plan_of(fused(step, *training()))
     numbers, queue = plan.source.split("def queue")

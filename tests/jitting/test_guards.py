@@ -383,7 +383,7 @@ def test_plans_are_told_which_buffers_are_those_of_the_last_call(monkeypatch):
 
 
 @pytest.mark.parametrize("by_machine_code", [False, True])
-def test_buffers_that_are_given_away_are_known_apart(monkeypatch, by_machine_code):
+def test_donated_buffers_are_known_apart(monkeypatch, by_machine_code):
     from functensor.jitting import guard
     from functensor.primitives.core.array_slots import array_slots, load_array_slots
 
@@ -401,7 +401,7 @@ def test_buffers_that_are_given_away_are_known_apart(monkeypatch, by_machine_cod
     compiled = f._last.compiled
 
     def in_place(buffers):
-        seen.append((buffers.known, buffers.given))
+        seen.append((buffers.known, buffers.donated))
         for x in buffers[:3]:
             x *= buffers[3]
         return buffers[:3]
@@ -412,12 +412,12 @@ def test_buffers_that_are_given_away_are_known_apart(monkeypatch, by_machine_cod
         wanted = [(x * y).tolist() for x in xs]
         xs = f(xs, y)
         assert [x.tolist() for x in xs] == wanted
-    known, given = zip(*seen, strict=True)
-    assert len({*map(id, given)}) == 1
+    known, donated = zip(*seen, strict=True)
+    assert len({*map(id, donated)}) == 1
     assert known[0] is known[1]
     assert known[3] is known[4]
     assert len({*map(id, known)}) == 4
-    assert given[0].owned
+    assert donated[0].owned
     # Another one is copied, and all of them are looked at again.
     held = xs[1]._data
     before = held.copy()

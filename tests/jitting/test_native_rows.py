@@ -227,7 +227,7 @@ def test_variances_and_norms_are_sums_of_squares_in_kernels(name, dtype):
     close = 20 * np.finfo(dtype).eps
     np.testing.assert_allclose(got, wanted, rtol=close, atol=close)
     slope, jitted = (f(x) for f in (ft.grad(total(function)), ft.jit(ft.grad(total(function)))))
-    np.testing.assert_allclose(jitted, slope, rtol=1e-2 if dtype == "float16" else 1e-4, atol=1e-3)
+    np.testing.assert_allclose(jitted, slope, rtol=close, atol=close)
 
 
 def total(function):

@@ -103,7 +103,7 @@ window_product(const float *weights, const float *x, const float *bias, float *o
     __shared__ summed known[2 * BATCH];
     word_t *a = a_packs[0].items, *b = b_packs[0].items;
     weights += blockIdx.z * by_group;
-    x += blockIdx.z * x_group;
+    x += index_t(blockIdx.z) * x_group;
     out += blockIdx.z * out_group;
     const int quad = threadIdx.x % QUADS, row = threadIdx.x / QUADS;
     const int own_row = blockIdx.y * ROWS + row;
@@ -219,13 +219,13 @@ kernel_product(const float *g, const float *x, float *parts, const index_t *numb
     __shared__ pack<word_t, 4> a_packs[2 * A_WORDS / 4], b_packs[2 * B_WORDS / 4];
     word_t *a = a_packs[0].items, *b = b_packs[0].items;
     g += blockIdx.z * g_group;
-    x += blockIdx.z * x_group;
+    x += index_t(blockIdx.z) * x_group;
     const int first_row = blockIdx.x / column_blocks * ROWS;
     const int first_column = blockIdx.x % column_blocks * COLUMNS;
     const int quad = threadIdx.x % QUADS, row = threadIdx.x / QUADS;
     const bool has_row = row < ROWS && first_row + row < rows;
     const float *own = g + (first_row + row) * places;
-    const int begin = blockIdx.y * share, end = begin + share < depth ? begin + share : depth;
+    const int begin = blockIdx.y * share, end = share < depth - begin ? begin + share : depth;
     int tap_down[SHARE], tap_right[SHARE], element[SHARE];
     bool is[SHARE];
 #pragma unroll

@@ -7,6 +7,7 @@ products than that costs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -50,23 +51,38 @@ FEWEST_ROUNDS = 8
 SUMS_OF_BLOCK = 32
 
 
-def by_gathering(rows: int, kernel: Shape, *arrays: ndarray) -> bool:
+def by_gathering(
+    rows: int, kernel: Shape, geometry: GeometryLike, x: ndarray, y: ndarray, *out: ndarray
+) -> bool:
     """Says whether own kernels compute a convolution.
 
     Args:
         rows: the rows of the product, of one group.
         kernel: the lengths of the kernel.
-        arrays: the operands.
+        geometry: the convolution.
+        x: what windows meet.
+        y: the other operand.
+        out: the result, if it has axes of windows; else ``y`` has.
     """
-    reach = [sum(n * abs(s) for n, s in zip(x.shape, strides_of(x))) for x in arrays]
+    arrays = x, y, *out
+    reach = [reach_of(one.shape, strides_of(one)) for one in arrays]
+    # Windows begin and end within the padding.
+    lengths = map(max, x.shape[2:], arrays[-1].shape[2:])
+    padded = [n + sum(pads) for n, pads in zip(lengths, geometry.padding)]
+    reach.append(reach_of((*x.shape[:2], *padded), strides_of(x)))
     return (
         len(kernel) in (1, 2)
-        and all(x.dtype.char == "f" and x.size for x in arrays)
+        and all(one.dtype.char == "f" and one.size for one in arrays)
         and 0 < rows <= MOST_GATHERED_ROWS
         and prod(kernel) <= MOST_TAPS
         and max(reach) < MOST_REACH
-        and has_units(arrays[0].data.device_id)
+        and has_units(x.data.device_id)
     )
+
+
+def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Returns how many elements behind the first one others may lie, at most."""
+    return sum(n * abs(step) for n, step in zip(shape, strides))
 
 
 def of_two_axes(numbers: Shape, alone: int) -> tuple[int, int]:
@@ -174,7 +190,7 @@ def gathered_conv(
     groups = geometry.groups
     kernel, rows = w.shape[2:], w.shape[0] // groups
     out = cupy.empty((x.shape[0], w.shape[0], *places), x.dtype)
-    if not by_gathering(rows, kernel, x, w, out):
+    if not by_gathering(rows, kernel, geometry, x, w, out):
         return None
     taps = prod(kernel)
     steps = w.shape[1] * taps, taps, rows * w.shape[1] * taps
@@ -191,7 +207,7 @@ def gathered_input_grad(
     """Returns the derivative of a convolution by its images; None where others compute it."""
     groups, kernel, rows = geometry.groups, w.shape[2:], w.shape[1]
     out = cupy.empty((g.shape[0], rows * groups, *spatial), g.dtype)
-    if max(geometry.stride) > 1 or not by_gathering(rows, kernel, g, w, out):
+    if max(geometry.stride) > 1 or not by_gathering(rows, kernel, geometry, g, w, out):
         return None
     taps = prod(kernel)
     steps = taps, rows * taps, w.shape[0] // groups * rows * taps
@@ -206,7 +222,7 @@ def gathered_kernel_grad(
 ) -> ndarray | None:
     """Returns the derivative of a convolution by its kernels; None where others compute it."""
     groups = geometry.groups
-    if not by_gathering(g.shape[1] // groups, kernel, x, g):
+    if not by_gathering(g.shape[1] // groups, kernel, geometry, x, g):
         return None
     g = cupy.ascontiguousarray(g)
     axes = reaches(x, kernel, geometry)

@@ -108,7 +108,7 @@ patch_product(const float *weights, const float *arranged, const float *x, const
     word_t *stages = memory + room + 32 * PARTS;
     weights += blockIdx.z * by_group;
     arranged += ((index_t)blockIdx.z * gridDim.y + blockIdx.y) * steps * a_words;
-    x += blockIdx.z * x_group;
+    x += index_t(blockIdx.z) * x_group;
     out += blockIdx.z * out_group;
 
     const int first = blockIdx.x * 32 * PARTS;
@@ -284,12 +284,12 @@ patch_kernel_product(const float *g, const float *x, float *parts, const index_t
     const int a_pitch = at_once + 4, a_words = ROWS * a_pitch;
     const int stage = a_words + held * pitch + at_once;
     g += blockIdx.z * g_group;
-    x += blockIdx.z * x_group;
+    x += index_t(blockIdx.z) * x_group;
     const int first_row = blockIdx.x / column_blocks * ROWS;
     const kernel_sums order = {channels, taps, ROWS, PARTS, ALONG, column_blocks};
     const int first_channel = order.channel(order.part(blockIdx.x), 0);
     const int here = channels - first_channel < held ? channels - first_channel : held;
-    const int begin = blockIdx.y * share, end = begin + share < depth ? begin + share : depth;
+    const int begin = blockIdx.y * share, end = share < depth - begin ? begin + share : depth;
     const float *images = x + first_channel * x_channel;
     // Whether four cotangents lie where they are copied at once.
     const bool by_fours = places % 4 == 0 && reinterpret_cast<unsigned long long>(g) % 16 == 0;

@@ -22,7 +22,7 @@ shallow_product(const float *weights, const float *x, const float *bias, float *
     __shared__ int elements[DEPTH];
     __shared__ unsigned int bits[DEPTH];
     weights += blockIdx.z * by_group;
-    x += blockIdx.z * x_group;
+    x += index_t(blockIdx.z) * x_group;
     const int first_row = blockIdx.y * ROWS;
     for (int i = threadIdx.x; i < ROWS * DEPTH; i += BLOCK) {
         const int row = i / DEPTH, k = i % DEPTH, channel = k / taps;

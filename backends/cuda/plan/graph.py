@@ -184,8 +184,8 @@ class OnStream:
         self._small = small
         self.lane = lane_of(stream)
         self._recording: RecordedGraph | None = None
-        # Whether all else than what is given away is copied.
-        self._reads_given = False
+        # Whether all else than what is donated is copied.
+        self._reads_donated = False
         self._calls = 0
         self._recordings = 0
         # The places of inputs that lie elsewhere in each call.
@@ -231,7 +231,7 @@ class OnStream:
         numbers: Sequence[Any],
         stream: Any,
         known: SameBuffers | None = None,
-        given: SameBuffers | None = None,
+        donated: SameBuffers | None = None,
     ) -> list[ndarray]:
         """Queues the work of a call, and returns the results.
 
@@ -240,12 +240,12 @@ class OnStream:
             numbers: the numbers of the host.
             stream: the stream.
             known: as in `RecordedGraph.fits`.
-            given: the same for inputs that are given away.
+            donated: the same for inputs that are donated.
         """
         recording = self._recording
         one_by_one = self._collective and config.check_collectives
         if recording is not None and not one_by_one:
-            if recording.fits(arrays, given if self._reads_given else known):
+            if recording.fits(arrays, donated if self._reads_donated else known):
                 return self._launched(recording, arrays, numbers, stream)
             if not self._small:
                 self._note_moving(recording, arrays)
@@ -317,7 +317,7 @@ class OnStream:
         try:
             self._recording = self._recorded(arrays, stream)
             places = {self._places[i] for i in self.plan.donated if i in self._places}
-            self._reads_given = self._recording.reads_only(places)
+            self._reads_donated = self._recording.reads_only(places)
         except Exception as error:
             self.refused = f"{type(error).__name__}: {error}"
             log_debug("jit", "%s is no graph: %s", self.plan.name, self.refused)
@@ -451,14 +451,14 @@ class GraphedPlan:
                         key, OnStream(self.plan, stream, self._small)
                     )
             arrays = [*self._inputs(buffers)]
-            known = given = None
+            known = donated = None
             if type(buffers) is KnownBuffers:
-                known, given = buffers.known, buffers.given
+                known, donated = buffers.known, buffers.donated
             if found is None:
                 outs = self.plan.queue(*arrays, *map(cupy.asarray, self._typed(numbers)))
             else:
                 with found.lane.lock:
-                    outs = found.run(arrays, numbers, stream, known, given)
+                    outs = found.run(arrays, numbers, stream, known, donated)
                 if self._small and found.refused:
                     self._is_graph = False
         except Exception as error:

@@ -7,6 +7,8 @@ from math import inf
 from time import perf_counter
 from typing import Any
 
+from numpy import ndarray
+
 from ..backends import Loop
 from ..backends import get as get_backend
 from ..backends.config import config
@@ -26,6 +28,7 @@ from ..primitives.core.errors import failure
 from ..primitives.core.shape_dtype import ShapeDtype, finfo
 from ..programs.costs import Cost, cost_of
 from ..programs.program import Program, Variable, type_of
+from ..transforms.tensor_entrance import entrance
 from .gpu_tiers import GpuTiers, gpu_of, run_one_by_one
 from .tiers import Tiers
 
@@ -118,7 +121,7 @@ class Compiled:
         if self.tiers is not None:
             known = values and not any(type(x) is ShapeDtype for x in values)
             if known and isinstance(self.run, Tiers):
-                self.run.note_orders(self.buffers_of(values))
+                self.run.note_orders([*map(buffer_in, values)])
             self.tiers.finish()
             for equation in getattr(self.run, "called", ()):
                 equation.primitive.compile_for([*map(type_of, equation.operands)])
@@ -187,6 +190,14 @@ class Compiled:
         for i in self.returned:
             restored(values[i], buffers[i])
         return self.run(buffers)  # type: ignore[no-any-return]
+
+
+def buffer_in(x: Any) -> Any:
+    """Returns the buffer of an array or a tensor; None of what has none, as a traced value."""
+    kind = type(x)
+    if kind is Array or entrance.stands(kind):
+        return x._data
+    return x if kind is ndarray else None
 
 
 def is_number_of_host(x: Variable) -> bool:

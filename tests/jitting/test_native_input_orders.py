@@ -100,6 +100,22 @@ def test_it_tells_of_what_is_not_finite():
             jitted(wrong)
 
 
+def test_tensors_tell_how_they_lie_and_traced_values_need_not():
+    def doubled(x):
+        return fnp.tanh(x) * 2
+
+    tensor = ft.Tensor(np.asfortranarray(TABLE), requires_grad=True)
+    jitted = ft.jit(doubled).compile(tensor)
+    assert isinstance(jitted._last.compiled.run, OrderedPlan)
+    jitted(tensor).sum().backward()
+    slope = 2 - 2 * np.tanh(TABLE) ** 2
+    assert_allclose(tensor.grad, slope, rtol=1e-5)
+    for within in (ft.jit, ft.vmap, lambda f: ft.grad(lambda x: fnp.sum(f(x)))):
+        jitted = ft.jit(doubled)
+        out = within(lambda x, f=jitted: f.compile(x)(x))(TABLE)
+        assert_allclose(out, within(doubled)(TABLE), rtol=1e-12)
+
+
 def test_types_in_the_place_of_arguments_lie_in_order():
     jitted = ft.jit(lambda x: fnp.tanh(x) * 2).compile(ft.ShapeDtype((40, 6), "float64"))
     assert_allclose(jitted(np.asfortranarray(TABLE)), np.tanh(TABLE) * 2)

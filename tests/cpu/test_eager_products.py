@@ -1,6 +1,7 @@
 """Products outside of plans: their parts have the same bits whoever computes them."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -296,6 +297,9 @@ def test_helpers_take_the_last_parts_first():
     }"""
     code = machine.machine_code(text, ["note"])
     order = np.zeros(6, np.int64)
+    # Helpers of the tests before look for work for a while, and would take some of this.
+    while desk.awake():
+        time.sleep(0.001)
     own = team.TeamOfPieces.taken(helped=False)
     own.memory[team.FUNCTION // 8] = code.address("note")
     own.memory[team.ARGUMENTS_PLACE // 8] = order.ctypes.data

@@ -62,9 +62,8 @@ def linear_recurrence(xp: ArrayModule, a: Buffer, b: Buffer, *, axis: int, rever
             out[target] += factors[target] * out[source]
             factors[target] = factors[target] * factors[source]
             reach *= 2
-        # A product of zero and infinity may be none of the steps'.
-        checked = xp is np and out.dtype.kind in "fc"
-        if checked and np.isnan(out).any() and not any(np.isnan(x).any() for x in (a, b)):
+        # A product of several factors may be infinite, or zero and then NaN, where no step's is.
+        if xp is np and out.dtype.kind in "fc" and not np.isfinite(out).all():
             return recurrence_step_by_step(a, b, out, axis, reverse)
     return out
 

@@ -40,6 +40,9 @@ def _one_index_array(sweep: Sweep, equation: Equation) -> Rewritten:
     places = [constant_buffer(i) for i in indices]
     if any(type(i) is not np.ndarray or i.dtype.kind not in "iu" for i in places):
         return None
+    # Numbers of uint64 beside others are floats to NumPy.
+    if not all(np.can_cast(i.dtype, np.intp) for i in places):
+        return None
     places = [i + (i < 0) * n for i, n in zip(places, x.type.shape, strict=True)]
     source = sweep.maker(x, "index")
     within = None if source is None else _places_within(source, places)

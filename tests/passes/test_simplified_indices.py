@@ -46,6 +46,7 @@ def test_other_gathers_stay():
         (lambda x: x[ROWS], A, ["index"]),
         (lambda x: x[ROWS, :, COLUMNS % 6], BATCH, ["index"]),
         (lambda x: x[ROWS, COLUMNS % 3], BATCH, ["index"]),
+        (lambda x: x[abs(ROWS).astype("uint64") % 3, COLUMNS], A, ["index"]),
         (lambda x: x[None][ROWS % 1, ROWS, COLUMNS], A, None),
     ):
         simplified(f, x, wanted=wanted or operations(optimized(ft.make_program(f)(x))))

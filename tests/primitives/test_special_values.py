@@ -301,3 +301,21 @@ def test_sequences_of_a_batch_are_each_their_own(name, mode):
         wanted = np.stack([getattr(np, name)(*row, mode) for row in zip(a, v)])
         assert_same(ft.vmap(lambda a, v: getattr(fnp, name)(a, v, mode))(a, v), wanted, 1e-12,
                     signs=False)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("last", [1.0, np.inf, np.nan])
+def test_recurrences_have_the_values_of_their_steps(last, reverse):
+    # Products of two factors overflow or are zero, those of factors and values are not.
+    a = np.array([1.0, 1e-200, 1e-200, np.inf, 1e200, 1e200, 1.0, 1.0])
+    b = np.array([1.0, 1.0, 1.0, 1.0, 1e-300, 1e-300, 0.0, last])
+    wanted, h = np.zeros(8), 0.0
+    for i in range(8)[::-1] if reverse else range(8):
+        wanted[i] = h = b[i] + a[i] * h
+    rows = [fnp.asarray(np.stack([x, np.full(8, 0.5)])) for x in (a, b)]
+    got = np.asarray(registry.linear_recurrence(*rows, axis=1, reverse=reverse))
+    np.testing.assert_array_equal(got[0], wanted)
+    small = np.array([1e-300, 0.0, 0.0, 0.0])
+    large = np.array([1.0, 1e200, 1e200, 1e-200])
+    got = registry.linear_recurrence(large, small, reverse=False)
+    np.testing.assert_allclose(got, [1e-300, 1e-100, 1e100, 1e-100])

@@ -19,7 +19,8 @@ class Consumed:
 
     def __init__(self, line: str) -> None:
         self.line = line
-        self._ends: frozenset[int] = frozenset()
+        # Not known while the pass runs, nor ever after one that an error has ended.
+        self._ends: frozenset[int] | None = None
 
     def note_ends(self, nodes: Iterable[Any]) -> None:
         """Notes nodes behind those of the pass that it did not use up, by numbers: they may go."""
@@ -27,6 +28,6 @@ class Consumed:
 
     def hides(self, node: Any, other: Any) -> bool:
         """Says whether a node that was used up may have been computed from another one."""
-        if other.number in self._ends:
+        if self._ends is None or other.number in self._ends:
             return True
         return other.saved is self and other.number < node.number

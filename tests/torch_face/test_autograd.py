@@ -383,6 +383,20 @@ def test_a_pass_to_some_inputs_uses_up_the_way_to_others():
         torch.autograd.grad(z + y, y)
 
 
+def test_a_pass_that_an_error_has_ended_uses_up_what_it_came_to():
+    x = torch.tensor(2.0, requires_grad=True)
+    y = x * 1.0
+    z = y * y
+
+    def fails(g):
+        raise KeyError(g)
+
+    with y.register_hook(fails), pytest.raises(KeyError):
+        z.backward()
+    with pytest.raises(BackwardError, match="a second time"):
+        torch.autograd.grad(z + 3 * x, x)
+
+
 def test_what_was_used_up_behind_a_chosen_result_is_not_missed():
     x = torch.tensor(2.0, requires_grad=True)
     y = x * x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,7 @@ class MomentumSGD(StatefulOptimizer):
     def __init__(
         self, params: Iterable[Tensor], lr: Rate, momentum: float = 0.9, nesterov: bool = False
     ) -> None:
-        super().__init__(params, lr, lambda rate: _momentum(rate, momentum, nesterov))
+        super().__init__(params, lr, partial(_momentum, momentum=momentum, nesterov=nesterov))
 
 
 _momentum = momentum
@@ -242,7 +243,7 @@ class Adam(StatefulOptimizer):
         b2: float = 0.999,
         eps: float = 1e-8,
     ) -> None:
-        super().__init__(params, lr, lambda rate: adam(rate, b1, b2, eps))
+        super().__init__(params, lr, partial(adam, b1=b1, b2=b2, eps=eps))
 
 
 class AdamW(StatefulOptimizer):
@@ -265,7 +266,8 @@ class AdamW(StatefulOptimizer):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
     ) -> None:
-        super().__init__(params, lr, lambda rate: adamw(rate, b1, b2, eps, weight_decay))
+        make = partial(adamw, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay)
+        super().__init__(params, lr, make)
 
 
 class Lion(StatefulOptimizer):
@@ -287,7 +289,7 @@ class Lion(StatefulOptimizer):
         b2: float = 0.99,
         weight_decay: float = 0.0,
     ) -> None:
-        super().__init__(params, lr, lambda rate: lion(rate, b1, b2, weight_decay))
+        super().__init__(params, lr, partial(lion, b1=b1, b2=b2, weight_decay=weight_decay))
 
 
 class Adagrad(StatefulOptimizer):
@@ -307,4 +309,6 @@ class Adagrad(StatefulOptimizer):
         initial_accumulator_value: float = 0.0,
         eps: float = 1e-10,
     ) -> None:
-        super().__init__(params, lr, lambda rate: adagrad(rate, initial_accumulator_value, eps))
+        start = initial_accumulator_value
+        make = partial(adagrad, initial_accumulator_value=start, eps=eps)
+        super().__init__(params, lr, make)

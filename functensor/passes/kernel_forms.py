@@ -58,7 +58,8 @@ def _outer_product(sweep: Sweep, equation: Equation) -> Rewritten:
 def _common_factor(sweep: Sweep, equation: Equation) -> Rewritten:
     """A sum of two products with a common factor is one product, of a sum.
 
-    Where a loss has ``x @ w`` in several places, its gradient has a product for each of them.
+    Where a loss has ``x @ w`` in several places, its gradient has a product for each of them. Sums
+    of integers of few bits, of truth values and of float16 would be others than those of products.
     """
     products = [sweep.maker(x, "matmul") for x in equation.operands]
     if None in products or any(sweep.uses.get(x, 0) != 1 for x in used(equation.operands)):
@@ -68,7 +69,10 @@ def _common_factor(sweep: Sweep, equation: Equation) -> Rewritten:
     if alike not in ([True, False], [False, True]):
         return None
     number = alike.index(False)
-    if type_of(pairs[number][0]) != type_of(pairs[number][1]):
+    known, other = map(type_of, pairs[number])
+    if known != other or known.dtype.char not in "fdFD":
+        return None
+    if known.dtype != equation.outputs[0].type.dtype:
         return None
     factors: list[Operand] = [x for x, _ in pairs]
     factors[number] = sweep.add("add", pairs[number], {}, equation)

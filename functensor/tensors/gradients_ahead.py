@@ -13,7 +13,8 @@ from ..backends.frames import user_line
 from ..jitting.recorded_program import GradientsAhead
 from ..primitives.core.shape_dtype import REAL
 from ..primitives.core.trace import slot
-from ..traces.reverse import PROJECTION, Consumed, Node
+from ..traces.consumed import Consumed
+from ..traces.reverse import PROJECTION, Node
 from .leaf_means import means_of_leaves
 from .tape import LeafNode, Receiver, add_totals
 
@@ -86,5 +87,6 @@ def take_ahead(node: Node, consume: bool) -> None:
     (joint,) = node.parents
     joint.saved.run.note_taken()
     if consume:
-        node.saved = joint.saved = Consumed(user_line())
+        node.saved = joint.saved = spent = Consumed(user_line())
+        spent.note_ends([leaf for leaf in joint.parents if leaf is not None])
         node.parents = joint.parents = ()

@@ -18,8 +18,9 @@ from ..primitives.core.errors import BackwardError, failure, user_line
 from ..primitives.core.primitive_like import PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT
 from ..primitives.core.trace import base_trace, new, under
+from ..traces.consumed import Consumed
 from ..traces.forward import zeros_like
-from ..traces.reverse import PROJECTION, Consumed, Node, backward, maker_of, spent_error
+from ..traces.reverse import PROJECTION, Node, backward, maker_of, spent_error
 from ..transforms.grad import vjp
 from ..transforms.tensor_entrance import entrance
 from .grad_mode import GradMode
@@ -113,7 +114,7 @@ class Copies(dict[Node, Node]):
 
     Attributes:
         found: the gradients of chosen nodes that are no leaves.
-        spent: a node that another pass has used up; None where there is none.
+        spent: the nodes that another pass has used up.
     """
 
     def __init__(
@@ -127,8 +128,8 @@ class Copies(dict[Node, Node]):
     ) -> None:
         super().__init__()
         self.found: dict[Node, Any] = {}
-        nodes = reached(roots)
-        self.spent = next((node for node in nodes if type(node.saved) is Consumed), None)
+        self._reached = nodes = reached(roots)
+        self.spent = [node for node in nodes if type(node.saved) is Consumed]
         outputs: dict[Node, dict[int, Node]] = {}
         for node in nodes:
             if node.primitive is PROJECTION and node.parents:
@@ -145,7 +146,8 @@ class Copies(dict[Node, Node]):
             copy.parents = copied
             copy.params = node.params
             copy.number, copy.shape, copy.dtype = node.number, node.shape, node.dtype
-            copy.saved = node.saved
+            # A chosen node may be used up: nothing goes through it.
+            copy.saved = node.saved if any(copied) else None
             if leaf:
                 continue
             note = None
@@ -154,17 +156,19 @@ class Copies(dict[Node, Node]):
             if note is not None or isinstance(node.primitive, Received):
                 wanted = [parent is not None for parent in copied]
                 copy.primitive = Passed(node, accumulates, note, wanted)
-            if record and any(copied) and type(node.saved) is not Consumed:
+            if record and any(copied):
                 copy.saved = recorded(node, outputs.get(node, {}))
 
     def consume(self, line: str) -> None:
         """Has the nodes give up what they saved, for the copies alone."""
+        spent = Consumed(line)
         for node, copy in self.items():
             # A chosen node is not gone through unless the pass comes to what it was computed from.
             passed = any(parent is not None for parent in copy.parents)
             if passed and not isinstance(node, LeafNode) and type(node.saved) is not Consumed:
-                node.saved = Consumed(line)
+                node.saved = spent
                 node.parents = ()
+        spent.note_ends([node for node in self._reached if node.saved is not spent])
 
 
 def recorded(node: Node, outputs: dict[int, Node]) -> Any:
@@ -277,8 +281,10 @@ def chosen_gradients(
         through=through,
     )  # fmt: skip
     line = user_line()
-    if copies.spent is not None and (wanted is None or not wanted <= copies.keys()):
-        raise spent_error(named(), copies.spent.saved.line, copies.spent)
+    missed = wanted is None or not wanted <= copies.keys()
+    for node in copies.spent:
+        if missed or any(node.saved.hides(node, other) for other in wanted or ()):
+            raise spent_error(named(), node.saved.line, node)
     if consume:
         copies.consume(line)
     begun = [(copies[node], g) for node, g in roots if node in copies]

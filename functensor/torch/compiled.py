@@ -65,7 +65,8 @@ def compile(
     """Returns a function of tensors, or a module, that runs as a plan; see `functensor.jit`.
 
     Parameters of a module get their gradients; of a function its arguments do, and tensors that
-    require grad are to be among them.
+    require grad are to be among them. Other attributes of a module, and its hooks, are constants of
+    a plan: after they are changed, compile the module anew.
 
     Args:
         model: a function, or a module; without it a decorator is returned. The step of an

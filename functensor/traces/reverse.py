@@ -36,6 +36,7 @@ from ..primitives.core.primitive_like import Call, PrimitiveLike
 from ..primitives.core.shape_dtype import INEXACT, shape_dtype
 from ..primitives.core.trace import RAW, Trace, new, slot
 from ..primitives.shape.index import Scatter, scatter_sum
+from .consumed import Consumed
 from .fitted_cotangents import fitted_cotangent
 
 if TYPE_CHECKING:
@@ -340,15 +341,6 @@ def is_inexact(x: Any) -> bool:
         return isinstance(x, float | complex)
 
 
-class Consumed:
-    """Stands for what a node saved, once a backward pass has used it up."""
-
-    __slots__ = ("line",)
-
-    def __init__(self, line: str) -> None:
-        self.line = line
-
-
 def backward(
     roots: Sequence[tuple[Node, Any]],
     *,
@@ -463,6 +455,8 @@ def walk(
     for node, contributions in pending.items():
         turn[0] = node
         grads[node] = gathered_cotangent(grads.get(node), contributions, node)
+    if consume:
+        spent.note_ends(grads)
     return grads
 
 

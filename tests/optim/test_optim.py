@@ -1,5 +1,6 @@
 """Optimizers: against formulas in NumPy, on trees, inside transformations, and on tensors."""
 
+import pickle
 import re
 
 import numpy
@@ -342,6 +343,21 @@ def test_stateful_equals_pure(name):
         values, state = step(values, state)
         close([p.data for p in params], values, 1e-6)
     assert all(p.dtype == "float32" and p.requires_grad and p.is_leaf for p in params)
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_pickled_stateful_optimizer_goes_on(name):
+    params = tensors()
+    opt = STATEFUL[name](params)
+    tensor_loss(*params).backward()
+    opt.step()
+    copied, others = pickle.loads(pickle.dumps((opt, params)))
+    assert copied.params == others
+    for some, optimizer in ((params, opt), (others, copied)):
+        optimizer.zero_grad()
+        tensor_loss(*some).backward()
+        optimizer.step()
+    close([p.data for p in others], [p.data for p in params], 0)
 
 
 def test_parameter_without_gradient_is_left_out():

@@ -284,6 +284,21 @@ def test_products_with_a_common_factor_are_one_in_kernels():
     numpy.testing.assert_allclose(forms.run([w, y])[0], slope(w, y), rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtypes", ["lb", "l?", "df", "lf", "ee"])
+def test_products_whose_factors_have_few_bits_are_not_joined(dtypes):
+    x = (numpy.arange(6).reshape(2, 3) * (0.01 if dtypes == "ee" else 1)).astype(dtypes[0])
+    largest = {"b": 100, "?": 1, "f": 1 / 3, "e": 60000}[dtypes[1]]
+    y = numpy.full((3, 4), largest).astype(dtypes[1])
+    z = numpy.full((3, 4), largest / 3).astype(dtypes[1])
+
+    def f(x, y, z):
+        return x @ y + x @ z
+
+    out = ft.jit(f).compile(x, y, z)(x, y, z)
+    rtol = 1e-3 if dtypes == "ee" else 1e-15
+    numpy.testing.assert_allclose(out, x @ y + x @ z, rtol=rtol)
+
+
 def test_a_product_that_is_used_again_stays():
     x, w, v = numpy.ones((2, 3)), numpy.ones((3, 4)), numpy.ones((3, 4))
 

@@ -349,3 +349,57 @@ def test_a_gradient_by_a_result_leaves_what_that_was_computed_from():
     assert x.grad.item() == 4
     with pytest.raises(ft.errors.BackwardError, match="a second time"):
         z.backward()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("first", ["backward", "grad", "part"])
+def test_parts_of_a_graph_that_were_used_up_are_missed(first, compiled):
+    square = torch.compile(torch.square) if compiled else torch.square
+    x, other = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)
+    # The gradient of a jitted loss is computed ahead after the first pass.
+    square(x).backward()
+    y = x * 1.0
+    z = square(y if first == "part" else x)
+    if first == "backward":
+        z.backward()
+    else:
+        torch.autograd.grad(z, y if first == "part" else x)
+    by = y if first == "part" else x
+    for options in ({}, {"allow_unused": True}, {"retain_graph": True}):
+        with pytest.raises(BackwardError, match="a second time"):
+            torch.autograd.grad(z + 3 * by, [by], **options)
+    with pytest.raises(BackwardError, match="a second time"):
+        (z + 3 * by).backward(inputs=[by])
+    # Others are none of its concern.
+    assert torch.autograd.grad(z + 5 * other, [other]) == (torch.tensor(5.0),)
+    assert torch.autograd.grad(4 * by, [by]) == (torch.tensor(4.0),)
+
+
+def test_a_pass_to_some_inputs_uses_up_the_way_to_others():
+    x, y = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)
+    z = (x * 1.0) * (y * 1.0)
+    z.backward(inputs=[x])
+    with pytest.raises(BackwardError, match="a second time"):
+        torch.autograd.grad(z + y, y)
+
+
+def test_a_pass_that_an_error_has_ended_uses_up_what_it_came_to():
+    x = torch.tensor(2.0, requires_grad=True)
+    y = x * 1.0
+    z = y * y
+
+    def fails(g):
+        raise KeyError(g)
+
+    with y.register_hook(fails), pytest.raises(KeyError):
+        z.backward()
+    with pytest.raises(BackwardError, match="a second time"):
+        torch.autograd.grad(z + 3 * x, x)
+
+
+def test_what_was_used_up_behind_a_chosen_result_is_not_missed():
+    x = torch.tensor(2.0, requires_grad=True)
+    y = x * x
+    z = y * y
+    y.backward(retain_graph=False)
+    assert torch.autograd.grad(z + y, y) == (torch.tensor(9.0),)

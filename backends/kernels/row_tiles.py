@@ -91,8 +91,9 @@ def loop_to_tile(kernel: LoopKernel) -> For | None:
 
 
 def is_of_rows(statement: For) -> bool:
-    """Says whether a loop goes over single places, with loops in it."""
-    return statement.lanes == 1 and any(isinstance(s, For) for s in statement.body)
+    """Says whether a loop goes over single places and not over tiles, with loops in it."""
+    single = statement.lanes == 1 and not statement.tile
+    return single and any(isinstance(s, For) for s in statement.body)
 
 
 def is_dear(statement: Statement) -> bool:

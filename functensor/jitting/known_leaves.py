@@ -85,7 +85,8 @@ class KnownLeaves:
             items: the expressions of the items.
         """
         groups = self._groups()
-        if [x for alike in groups for x in self._in_order(alike)] != [*leaves]:
+        known = [x for alike in groups for x in self._in_order(alike)]
+        if not known or known != [*leaves]:
             return f"[{', '.join(items)}]"
         if len(groups) == 1:
             return f"{name}_0"

@@ -424,3 +424,9 @@ def test_donated_buffers_are_known_apart(monkeypatch, by_machine_code):
     xs = f(xs, first)
     assert seen[-1] == (None, None)
     assert held.tolist() == before.tolist()
+
+
+def test_a_function_of_nothing_is_called_again():
+    jitted = ft.jit(lambda: np.sin(np.ones(3)))
+    for _ in range(3):
+        assert np.array_equal(jitted(), np.sin(np.ones(3)))

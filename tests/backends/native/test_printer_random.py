@@ -110,3 +110,13 @@ def test_few_short_steps_are_written_without_a_loop(columns, loops):
     interpret(kernel, wanted, 0, 0, 3)
     run_compiled(kernel, found, [(0, 0, 3)])
     np.testing.assert_array_equal(found[-1], wanted[-1])
+
+
+def test_what_goes_over_tiles_is_not_cut_again():
+    graph = ExprGraph((130, 2))
+    one, x = graph.input(0, "float32", []), graph.input(2, "float32", [0, 1])
+    total = graph.fold("add", x, {0})
+    results = [KernelResult(one, frozenset({0})), KernelResult(total, total.axes)]
+    kernel = scheduled("drawn", graph, [one, x], results, whole=True)
+    assert any(getattr(statement, "tile", 0) for statement in kernel.body)
+    assert loop_to_tile(kernel) is None

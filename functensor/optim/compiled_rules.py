@@ -15,14 +15,13 @@ import numpy as np
 
 from ..backends.errors.words import WRAPPER_CODES
 from ..backends.plan_makers import LEFT_OUT_BY_PLANS
-from ..backends.restoring import setting
 from ..jitting.jitted import jit
 from ..jitting.signature import context_of
 from ..jitting.staged_entry import StagedEntry
 from ..jitting.switch import switch
 from ..primitives.core.buffers import all_wrapped
 
-__all__ = ["CompiledRule", "compiling_rules", "with_compiled_rules"]
+__all__ = ["CompiledRule", "with_compiled_rules"]
 
 # Updates of parameters of some shapes take so long together, in seconds, before a plan is made.
 SECONDS_BEFORE_STAGING = 0.05
@@ -42,11 +41,6 @@ class _AtOnce(threading.local):
 
 
 at_once = _AtOnce()
-
-
-def compiling_rules() -> setting:
-    """Makes updates run as plans from the first one on, for the length of a ``with`` block."""
-    return setting(at_once, wanted=True)
 
 
 def with_compiled_rules(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -485,6 +485,7 @@ def test_cosines_of_halves(size):
     x = np.full(3, size, np.float16)
     found = nn.cosine_similarity(x, -x)
     assert found.dtype == np.float16
+    # A unit in the last place of float16.
     np.testing.assert_allclose(found, -1, rtol=1e-3)
 
 

@@ -8,8 +8,9 @@ import pytest
 import functensor as ft
 import functensor.torch as torch
 from functensor import optim
+from functensor.backends.restoring import setting
 from functensor.optim import compiled_rules
-from functensor.optim.compiled_rules import CompiledRule, compiling_rules
+from functensor.optim.compiled_rules import CompiledRule
 
 TABLE = {
     "sgd": optim.sgd,
@@ -28,6 +29,11 @@ TABLE = {
     "rprop": optim.rprop,
     "decaying": lambda lr: optim.with_weight_decay(optim.adam(lr), 0.1),
 }
+
+
+def compiling_rules():
+    """Makes updates run as plans from the first one on, within a block."""
+    return setting(compiled_rules.at_once, wanted=True)
 
 
 @pytest.fixture

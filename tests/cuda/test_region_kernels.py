@@ -51,6 +51,12 @@ def distances(x):
     return y
 
 
+def shifted_columns(x, scale, shift):
+    """Numbers by column and by row, and folds of columns."""
+    y = fnp.sin(x * scale) + shift
+    return y, fnp.sum(y, 0), fnp.max(y * 2, 0)
+
+
 # The function, its arguments, and how many launches compute it.
 CASES = {
     "map": (lambda x, y: fnp.tanh(x) * y + 2.0, (X, Y), 1),
@@ -67,6 +73,25 @@ CASES = {
         (RNG.normal(size=(37, 24)),),
         3,
     ),
+    "wide columns": (shifted_columns, (normal(90, 136), normal(136), normal(90, 1)), 2),
+    "wide columns of halves": (
+        shifted_columns,
+        (normal(20, 260).astype("e"), normal(260).astype("e"), normal(20, 1).astype("e")),
+        2,
+    ),
+    "wide columns of doubles": (shifted_columns, (RNG.normal(size=(21, 66)), 2.0, 3.0), 1),
+    "wide columns of two axes": (
+        lambda x: (fnp.sum(x * x, (0, 1)), x * x),
+        (normal(3, 7, 132),),
+        1,
+    ),
+    "wide columns in the middle": (lambda x: fnp.max(x * 2, 1), (normal(3, 7, 128),), 1),
+    "five sums of wide columns": (
+        lambda x: [fnp.sum(x * i + fnp.sin(x), 0) for i in range(5)],
+        (normal(9, 128),),
+        1,
+    ),
+    "columns that are no packs": (lambda x: (x * 2, fnp.sum(x * 2, 0)), (normal(9, 130),), 1),
     "rows": (lambda x, y: (fnp.sum(x * y, 1), fnp.max(fnp.sin(x), 1)), (X, Y), 1),
     "softmax": (lambda x: nn.softmax(x * 2, -1), (X,), 1),
     "log softmax": (lambda x: nn.log_softmax(x * 2, -1), (X,), 1),

@@ -19,6 +19,8 @@ __all__ = [
     "StoreSink",
     "load_packs",
     "map_kernel",
+    "pack_name",
+    "pack_type",
     "store_element",
     "store_packs",
 ]

@@ -136,6 +136,14 @@ def test_every_geometry(name):
     check(*CASES[name], "float32")
 
 
+@pytest.mark.parametrize("way", ["columns"], indirect=True)
+@pytest.mark.parametrize("images", [1, 2])
+def test_more_groups_than_a_grid_has_layers(images, way):
+    groups = (1 << 16) + 3
+    geometry = Geometry((1,), ((1, 0),), (1,), groups)
+    check((images, groups, 4), (groups, 1, 2), geometry, "float32")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_places_of_64_bits(name, monkeypatch):
     from functensor.backends.cuda.kernels import convolution

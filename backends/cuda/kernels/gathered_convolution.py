@@ -42,6 +42,8 @@ ADD_PARTS = Kernel("gathered_convolution", "add_parts", "ppll")
 MOST_GATHERED_ROWS = 128
 # Each tap has a bit.
 MOST_TAPS = 32
+# Groups are an axis of the grid.
+MOST_GROUPS = 65_535
 # Numbers of places have 32 bits.
 MOST_REACH = 2**31 - 2**16
 # What is summed between two barriers; the blocks that keep a processor busy.
@@ -77,6 +79,7 @@ def by_gathering(
         len(kernel) in (1, 2)
         and all(one.dtype.char == "f" and one.size for one in arrays)
         and 0 < rows <= MOST_GATHERED_ROWS
+        and geometry.groups <= MOST_GROUPS
         and prod(kernel) <= MOST_TAPS
         and max(reach) < MOST_REACH
         and has_units(x.data.device_id)

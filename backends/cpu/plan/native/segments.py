@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ....blas_calls import SMALLEST_BLAS_THREADED_WORK
+from ....native.aligned_memory import ALIGNED_FROM, aligned_empty
 from ....native.array_objects import is_known
 from ....native.blas import numpy_blas
 from ....native.instructions import GLUE
@@ -32,7 +33,8 @@ from .telling import tells
 if TYPE_CHECKING:
     from ....native.code import Code
     from ....native.entry import ObjectsCall
-    from ..annotations import EquationLike, ProgramLike, VariableLike
+    from ..annotations import EquationLike, ProgramLike, VariableLike, VariableType
+    from ..codegen.source import Source
 
 __all__ = [
     *("NativeProgram", "Segment", "segmented", "with_segments", "write_segment"),
@@ -256,6 +258,13 @@ class SegmentMemory:
         self.shape: tuple[int, ...] = (size,)
 
 
+def room_for(source: Source, kind: VariableType) -> str:
+    """Returns the call that makes an array of a type, aligned to lines where it is large."""
+    large = kind.size * kind.dtype.itemsize >= ALIGNED_FROM
+    make = source.bind(aligned_empty) if large else "np.empty"
+    return f"{make}({tuple(kind.shape)!r}, {source.constant(kind.dtype, 'dtype')})"
+
+
 class SegmentWriter(Writer, Protocol):
     """The part of `Straight` that the call of a segment needs; ``writer.py`` documents it."""
 
@@ -301,15 +310,13 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
         if not out.type.shape:
             made = f"_{name}_room"
             numbers.append((name, made))
-        dtype = source.constant(out.type.dtype, "dtype")
-        source.add(f"{made} = np.empty({tuple(out.type.shape)!r}, {dtype})", equation)
+        source.add(f"{made} = {room_for(source, out.type)}", equation)
         given.append(made)
     own = segment.memory > LARGEST_KEPT_MEMORY
     memory = "None"
     if own:
         memory = f"_memory_{len(source.lines)}"
-        dtype = source.constant(SegmentMemory.dtype, "dtype")
-        source.add(f"{memory} = np.empty({segment.memory}, {dtype})", equation)
+        source.add(f"{memory} = {room_for(source, SegmentMemory(segment.memory))}", equation)
     elif segment.memory:
         slot = writer.kept.slot(segment.memory)
         memory = writer.kept.buffer(slot, SegmentMemory(segment.memory))

@@ -20,10 +20,10 @@ from ....native.instructions import Lines
 from ....native.printer import Module
 from ....native.scratch import scratch_bytes
 from ....native.tables import returned_unless
-from ..codegen.operands import constant, is_variable
+from ..codegen.operands import is_variable
 from ..labels import LabelRead
-from .elementwise_nodes import operand_dtype
-from .label_code import write_label_test
+from .elementwise_nodes import operand_dtype, operand_shape
+from .label_code import Labels, write_label_test
 from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
 from .native_run import SMALLEST_EFFORT_TO_SHARE, in_place_pairs
 from .region_graph import NotNative
@@ -33,7 +33,7 @@ from .small_products import is_small_product, product_kernel
 if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, VariableLike
 
-__all__ = ["VIEW_NAMES", "SegmentCode"]
+__all__ = ["VIEW_NAMES", "WRONG_LABEL", "SegmentCode"]
 
 ALIGNMENT = 64
 # More equations would take long to compile.
@@ -467,17 +467,21 @@ class SegmentCode:
             pointers = [self._pointer(v) for v in call.given]
             self.blas.call(lines, operand_dtype(out.owner), sizes, pointers, left, right)
             return
-        self._write_label_tests(call)
+        self._write_label_tests(call, module)
         name = module.kernel(call.kernel)
         room, scratch = self._room(call), self._scratch(call, offset)
         lines.add(f"call void @{name}(i64 0, i64 0, i64 0, ptr {scratch}, ptr {room})")
 
-    def _write_label_tests(self, call: SegmentCall) -> None:
+    def _write_label_tests(self, call: SegmentCall, module: Module) -> None:
         """Writes the tests of a call's labels."""
         for number, *bounds in call.labels:
             x = call.given[number]
-            known = self._pointer(x), operand_dtype(x.owner), prod(x.shape)
-            write_label_test(self.lines, *known, bounds, WRONG_LABEL)
+            known = self._pointer(x), operand_dtype(x.owner), prod(x.shape), bounds
+            self._write_label_test(Labels(*known), module)
+
+    def _write_label_test(self, labels: Labels, module: Module) -> None:
+        """Writes the test of labels."""
+        write_label_test(self.lines, labels, WRONG_LABEL)
 
     def _room(self, call: SegmentCall, *more: str) -> str:
         """Writes addresses one behind the other: of a call's operands and results, and more."""
@@ -493,8 +497,3 @@ class SegmentCode:
         if not self._own_bytes(call):
             return "null"
         return self.lines.let(f"getelementptr i8, ptr {self._memory}, i64 {offset}")
-
-
-def operand_shape(x: Any) -> tuple[int, ...]:
-    """Returns the shape of a variable or a constant."""
-    return tuple(x.type.shape) if is_variable(x) else np.shape(constant(x))

@@ -20,12 +20,13 @@ from ..codegen.operands import is_variable
 from ..equations import Writer
 from ..labels import LabelRead, write_label_tests
 from ..regions.axis_order import memory_orders
+from .elementwise_nodes import operand_shape
 from .layouts import LayOut
 from .native_loops import code_with_loops
 from .number_kernels import uses_in_program
 from .region_kernels import RegionKernels
 from .run_again import check_computed, run_with_operands
-from .segment_code import MOST_SEGMENT_EQUATIONS, VIEW_NAMES, SegmentCode, operand_shape
+from .segment_code import MOST_SEGMENT_EQUATIONS, VIEW_NAMES, SegmentCode
 from .segment_run import EquationRun, SegmentRun, entered
 from .shared_segments import SharedSegment, single
 from .telling import tells

@@ -17,8 +17,8 @@ __all__ = [
     "gather_place", "index_place", "indexed_lengths", "is_gather", "is_in_bounds", "is_slow_alone",
 ]  # fmt: skip
 
-# On one thread NumPy gathers more elements by themselves as quickly as a kernel, which tests indices
-# before.
+# On one thread NumPy gathers more elements by themselves as quickly as a kernel does, which tests
+# indices before.
 MOST_SINGLE_ELEMENTS = 1 << 14
 
 

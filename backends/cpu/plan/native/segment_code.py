@@ -14,17 +14,24 @@ import numpy as np
 
 from ....config import config
 from ....kernels.check import check_kernel
-from ....native.array_objects import CONTIGUOUS_AND_ALIGNED, FLAGS_OFFSET, OBJECT_HEADER
+from ....native.array_objects import OBJECT_HEADER
 from ....native.blas import Blas
 from ....native.instructions import Lines
 from ....native.printer import Module
 from ....native.scratch import scratch_bytes
-from ....native.tables import returned_unless
 from ..codegen.operands import is_variable
 from ..labels import LabelRead
 from .elementwise_nodes import operand_dtype, operand_shape
 from .label_code import Labels, write_label_test
-from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
+from .layout_code import write_layout_test
+from .layouts import (
+    LayOut,
+    broadcast_strides,
+    c_strides,
+    identity_of,
+    in_c_order,
+    strides_of,
+)
 from .native_run import SMALLEST_EFFORT_TO_SHARE, in_place_pairs
 from .region_graph import NotNative
 from .region_kernels import RegionKernel, RegionKernels
@@ -169,7 +176,8 @@ class SegmentCode:
             shape, dtype = operand_shape(x), operand_dtype(x)
             if not dtype.isnative:
                 raise NotNative(dtype)
-            known = self._lying[identity_of(x)] = LayOut(x, 0, shape, c_strides(shape))
+            lying = LayOut(x, 0, shape, strides_of(x) or c_strides(shape))
+            known = self._lying[identity_of(x)] = lying
             self.arrays.append(x)
         return known
 
@@ -329,9 +337,13 @@ class SegmentCode:
     # -- writing
 
     def drop_unread(self) -> None:
-        """Drops arrays that no call reads: those of views for others, and of refused products."""
+        """Drops arrays that no call reads: those of views for others, and of refused products.
+
+        Those with steps come last.
+        """
         read = {identity_of(x.owner) for call in self._calls for x in call.given}
         self.arrays = [x for x in self.arrays if identity_of(x) in read]
+        self.arrays.sort(key=lambda x: strides_of(x) is not None)
 
     def owners(self, outputs: Sequence[VariableLike]) -> list[VariableLike]:
         """Returns the variables whose memory is needed for some of its variables."""
@@ -349,8 +361,9 @@ class SegmentCode:
         self._pointers: dict[Any, str] = {}
         given = [*map(identity_of, self.arrays), *outputs]
         self._numbers_of_objects = {x: number for number, x in enumerate(given)}
-        if given:
-            self._layouts(len(given))
+        steps = sum(strides_of(x) is not None for x in self.arrays)
+        for ends in ((0, len(self.arrays) - steps), (len(self.arrays), len(given))):
+            write_layout_test(lines, self._object, ends, WRONG_LAYOUT)
         total = self._write_calls(module, outputs, lambda: self._data(str(len(given))))
         lines.add("ret i64 0")
         self._end_text(module, len(given))
@@ -389,26 +402,6 @@ class SegmentCode:
     def _data(self, number: str) -> str:
         place = f"getelementptr i8, ptr {self._object(number)}, i64 {OBJECT_HEADER}"
         return self.lines.let(f"load ptr, ptr {self.lines.let(place)}, align 8")
-
-    def _layouts(self, count: int) -> None:
-        """Writes the test that the first objects are in C order and aligned."""
-        lines = self.lines
-        before, head = lines.block, lines.label("head")
-        number, following, all_flags, both = (lines.name() for _ in range(4))
-        lines.add(f"br label %{head}")
-        lines.begin(head)
-        lines.add(f"{number} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
-        start = CONTIGUOUS_AND_ALIGNED
-        lines.add(f"{all_flags} = phi i32 [ {start}, %{before} ], [ {both}, %{head} ]")
-        place = f"getelementptr i8, ptr {self._object(number)}, i64 {FLAGS_OFFSET}"
-        flags = lines.let(f"load i32, ptr {lines.let(place)}, align 4")
-        lines.add(f"{both} = and i32 {all_flags}, {flags}")
-        lines.add(f"{following} = add i64 {number}, 1")
-        more, after = lines.let(f"icmp slt i64 {following}, {count}"), lines.label("behind")
-        lines.add(f"br i1 {more}, label %{head}, label %{after}")
-        lines.begin(after)
-        fine = lines.let(f"icmp eq i32 {both}, {CONTIGUOUS_AND_ALIGNED}")
-        returned_unless(lines, fine, WRONG_LAYOUT)
 
     def _offsets(self, outputs: Sequence[VariableLike]) -> tuple[dict[Any, int], int]:
         """Returns where in memory its own variables lie, and the memory of each call's kernel."""

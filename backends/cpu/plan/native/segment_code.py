@@ -362,7 +362,8 @@ class SegmentCode:
         given = [*map(identity_of, self.arrays), *outputs]
         self._numbers_of_objects = {x: number for number, x in enumerate(given)}
         steps = sum(strides_of(x) is not None for x in self.arrays)
-        for ends in ((0, len(self.arrays) - steps), (len(self.arrays), len(given))):
+        behind = len(self.arrays)
+        for ends in ((0, behind - steps), (behind, len(given))) if steps else ((0, len(given)),):
             write_layout_test(lines, self._object, ends, WRONG_LAYOUT)
         total = self._write_calls(module, outputs, lambda: self._data(str(len(given))))
         lines.add("ret i64 0")

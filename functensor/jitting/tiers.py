@@ -199,7 +199,8 @@ class Tiers:
         if not any(orders):
             return native_plan(self._program, self._donated)
         plan = native_plan(with_inputs_in_order(self._program, orders), self._donated)
-        return None if plan is None else OrderedPlan(plan, orders)
+        make = partial(native_plan, self._program, self._donated)
+        return None if plan is None else OrderedPlan(plan, orders, make)
 
     def settle(self, plan: Callable[..., Any], note: str) -> None:
         """Decides for one of the plans, and lets the memory of the other go."""

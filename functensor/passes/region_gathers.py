@@ -17,7 +17,8 @@ __all__ = [
     "gather_place", "index_place", "indexed_lengths", "is_gather", "is_in_bounds", "is_slow_alone",
 ]  # fmt: skip
 
-# NumPy gathers more elements by themselves as quickly as a kernel, which tests indices before.
+# On one thread NumPy gathers more elements by themselves as quickly as a kernel does, which tests
+# indices before.
 MOST_SINGLE_ELEMENTS = 1 << 14
 
 
@@ -49,8 +50,13 @@ def indexed_lengths(equation: Equation) -> list[int]:
 
 
 def is_slow_alone(equation: Equation) -> bool:
-    """Says whether an equation gathers many single elements, not rows: NumPy does as well."""
-    if equation.primitive.name != "index" or not is_gather(equation):
+    """Says whether an equation gathers many single elements, not rows, which no threads share.
+
+    NumPy does that as well.
+    """
+    from ..backends.cpu.plan.threads.pool import threads  # only where machine code is made
+
+    if equation.primitive.name != "index" or not is_gather(equation) or threads.number > 1:
         return False
     known = equation.outputs[0].type
     return known.size > MOST_SINGLE_ELEMENTS and index_axes(equation) == (0, len(known.shape))

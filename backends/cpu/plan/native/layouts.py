@@ -13,7 +13,7 @@ from ..codegen.operands import is_variable
 
 __all__ = [
     *("LayOut", "broadcast_strides", "c_strides", "extent", "identity_of"),
-    *("in_c_order", "in_grid_order", "reshaped_strides", "unjoined"),
+    *("in_c_order", "in_grid_order", "reshaped_strides", "strides_of", "unjoined"),
 ]
 
 
@@ -70,6 +70,11 @@ class LayOut(NamedTuple):
 def identity_of(x: Any) -> Any:
     """Returns what tells a variable or a constant array from others."""
     return x if is_variable(x) else id(x)
+
+
+def strides_of(x: Any) -> tuple[int, ...] | None:
+    """Returns the strides of an input that has steps in memory; None of all else."""
+    return getattr(x, "strides", None) if is_variable(x) else None
 
 
 def in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -16,7 +16,7 @@ from ....native.tables import copy_all, element, returned_if_not_0
 from ..codegen.operands import constant, is_variable
 from .copies import CopiedPart, copy_kernel
 from .early_reads import reads_first
-from .elementwise_nodes import operand_dtype
+from .elementwise_nodes import operand_dtype, operand_shape
 from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
 from .matrix_pairs import matrix_pairs
 from .native_run import STREAM_EFFORT
@@ -28,7 +28,6 @@ from .segment_code import (
     MOST_SEGMENT_EQUATIONS,
     SegmentCall,
     SegmentCode,
-    operand_shape,
 )
 
 if TYPE_CHECKING:

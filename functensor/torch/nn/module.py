@@ -201,7 +201,7 @@ class Module(ModuleStates):
         >>> tuple(layer(torch.ones(4, 2)).shape), list(layer.state_dict())
         ((4, 3), ['weight', 'bias'])
         """
-        from ..compiling import compile_in_place
+        from ..module_plan import compile_in_place
 
         compile_in_place(self, *args, **kwargs)
 

@@ -256,3 +256,31 @@ def test_a_compiled_method_sees_its_object():
     for by in (1.0, 2.0, 1.0):
         scaler.by = by
         assert compiled(torch.ones(1)).item() == by
+
+
+def test_backward_hooks_are_parts_of_plans():
+    found = []
+    for compiles in (False, True):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+        net[1].register_full_backward_hook(lambda module, grads, by_outputs: (3 * grads[0],))
+        net[2].register_full_backward_pre_hook(lambda module, grads: (2 * grads[0],))
+        call = torch.compile(net, fullgraph=True) if compiles else net
+        for scale in (1.0, 2.0, 3.0):
+            call(torch.full((2, 2), scale)).sum().backward()
+        found.append([p.grad.tolist() for p in net.parameters()])
+    torch.testing.assert_close(found[1], found[0])
+
+
+def test_whether_a_parameter_requires_grad_is_not_guessed():
+    class Asking(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * (2 if self.weight.requires_grad else 3)
+
+    net = Asking(2, 1)
+    compiled = torch.compile(net)
+    x = torch.ones(1, 2)
+    with pytest.warns(UserWarning, match="it asks for requires_grad"):
+        assert torch.equal(compiled(x), net(x))
+    net.weight.requires_grad_(False)
+    assert torch.equal(compiled(x), net(x))

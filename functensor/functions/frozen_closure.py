@@ -19,6 +19,8 @@ from .alike import CONSTANTS
 __all__ = ["Copies", "frozen"]
 
 Copies = dict[int, Any]
+# Methods that put values into containers.
+CHANGING = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
 # The last copies of arrays, by the ids of these. One serves as long as its array is as it was.
 last_copies: WeakValueDictionary[int, ndarray[Any, Any]] = WeakValueDictionary()
 
@@ -26,9 +28,9 @@ last_copies: WeakValueDictionary[int, ndarray[Any, Any]] = WeakValueDictionary()
 def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = False) -> Any:
     """Returns a copy of a function that keeps its closure as it is now; other values themselves.
 
-    Streams of keys, and arrays that may change, are copied too. So are tuples of such values, and
-    objects that keep functions, such as those with rules of their own: their classes say in which
-    attributes, ``kept_functions``.
+    Streams of keys, and arrays that may change, are copied too. So are tuples of such values, other
+    containers with functions, which may be found there, and objects that keep functions, such as
+    those with rules of their own: their classes say in which attributes, ``kept_functions``.
 
     Args:
         x: the function, or a value that one closes over.
@@ -62,7 +64,19 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
     elif type(x) is ndarray and is_changeable(x):
         if not workspace:
             copies[id(x)] = copy_of(x)
+    elif functions_in(x):
+        copies[id(x)] = made = copy(x)
+        made.clear()
+        if isinstance(made, dict):
+            made.update((inner(key), inner(value)) for key, value in x.items())
+        else:
+            (made.extend if isinstance(made, list) else made.update)(map(inner, x))
     elif isinstance(x, FunctionType) and x.__closure__:
+        if in_place or not CHANGING.isdisjoint(x.__code__.co_names) or written_names(x.__code__):
+            # It may put functions into containers, and finds those that are there.
+            for value in closed_over(x).values():
+                for kept in (value, *found) if (found := functions_in(value)) else ():
+                    copies.setdefault(id(kept), kept)
         filled = [is_filled(cell) for cell in x.__closure__]
         if in_place:
             assigned = assigned_names(x.__code__)
@@ -90,6 +104,14 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
             # A public function of functensor, whose names never change, is told by its identity.
             copies[id(x)] = x
     return copies.get(id(x), x)
+
+
+def functions_in(x: Any) -> list[FunctionType]:
+    """Returns the functions with closures that a list, a set or a dictionary holds."""
+    if type(x) not in (list, set, dict):
+        return []
+    values = [*x, *x.values()] if isinstance(x, dict) else x
+    return [value for value in values if isinstance(value, FunctionType) and value.__closure__]
 
 
 def copy_of(x: ndarray[Any, Any]) -> ndarray[Any, Any]:

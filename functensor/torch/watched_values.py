@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from operator import attrgetter, call, is_
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from numpy import generic
 
 from ..backends.frames import is_users
+from ..functions.frozen_globals import names_in
 from ..jitting.signature import exact
 from ..tensors import Tensor
 from .nn.module import Module
@@ -182,7 +183,7 @@ class Picture:
                 self._cells.append(cell)
                 out.append(self.of(value))
         table = x.__globals__
-        out += [self.at(table.get, name) for name in names_of(x.__code__) if name in table]
+        out += [self.at(table.get, name) for name in names_in(x.__code__) if name in table]
         return *out, self.of(vars(x))
 
     # -- comparison
@@ -221,11 +222,3 @@ class ChangeCount:
         """Counts a change; says whether plans serve too few calls."""
         self.changes += 1
         return self.changes >= MOST_CHANGES and self.calls < FEW_CALLS * self.changes
-
-
-def names_of(code: CodeType) -> Iterator[str]:
-    """Yields the names that code, and code within it, may look up among globals."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from names_of(constant)

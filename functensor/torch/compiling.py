@@ -20,7 +20,7 @@ from ..jitting.staged_entry import StagedEntry
 from ..jitting.switch import switch
 from ..primitives.core.array import Array
 from ..primitives.core.errors import function_name
-from ..primitives.core.trace import is_staged, slot
+from ..primitives.core.trace import below_hooks, is_staged, slot
 from ..random.generator import default_generator, drawing_from
 from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.grad_mode import mode
@@ -135,7 +135,8 @@ class CompiledFunction:
             return self._fun(*args, **kwargs)
         if self._draws and not drew:
             # The call in which the function was found to draw has used up a key.
-            default_generator.next_key()
+            with below_hooks():
+                default_generator.next_key()
         if plain and slot.face is None:
             entry = self._run.entry_of(key, arrays, form=form)
             self._learn(entry, choices_now(state), args, kwargs)
@@ -199,7 +200,16 @@ class CompiledFunction:
             self._guards = (made, *others)[:MOST_GUARDS]
 
     def _next_key(self) -> Any:
-        """Returns the key of a call; it counts as drawn where the function draws."""
+        """Returns the key of a call, of which hooks see nothing.
+
+        It counts as drawn where the function draws.
+        """
+        if slot.trace is not None:
+            with below_hooks():
+                return self._drawn_key()
+        return self._drawn_key()
+
+    def _drawn_key(self) -> Any:
         return default_generator.next_key() if self._draws else default_generator.upcoming_key()
 
 

@@ -28,6 +28,13 @@ __all__ = ["conv", "conv_input_grad", "conv_kernel_grad"]
 GATHERED_BLOCK_BYTES = 1 << 21
 # The largest number of partial sums.
 MOST_PARTIAL_SUMS = 8
+# Threads share work of so many multiplications.
+SMALLEST_WORK_TO_SHARE = 1 << 24
+# Derivatives in a kernel add up at most so many places of the result one by one, or those of one
+# row if there are more. Machine code has such sums in registers, unless all take more bytes.
+# Products of fewer places take BLAS long.
+MOST_PLACES_IN_TURN, FEWEST_PLACES_OF_PRODUCTS = 384, 96
+LARGEST_SUMS = 1 << 18
 
 # The largest ratio of multiplications with and without windows that save additions.
 LARGEST_WORK_RATIO = 1.25
@@ -53,28 +60,59 @@ def conv_kernel_grad(x: Buffer, g: Buffer, *, kernel: Shape, geometry: GeometryL
     """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
     dtype = np.result_type(x, g)
     windows = sliding(x, kernel, geometry)
+    size = x.size + g.size
     g = split_channels(channels_last(g), geometry.groups)
+    images, rows, *columns = windows.shape[: windows.ndim // 2]
     channels, outputs = windows.shape[-1], g.shape[-1]
-    parts = list(gatherings(windows, dtype))
-    # The number of sums does not depend on that of threads, and neither does the result. The sums
-    # take no more memory than the operands.
     shape = geometry.groups, prod(kernel) * channels, outputs
-    count = max(1, min(MOST_PARTIAL_SUMS, len(parts), (x.size + g.size) // max(1, prod(shape))))
+    # The number of sums does not depend on that of threads, and neither does the result.
+    work = prod(shape) * images * rows * prod(columns)
+    count = number_of_sums(images, work, size, prod(shape))
     totals = np.zeros((count, *shape), dtype)
+    turn = rows_of_a_turn(rows, prod(columns))
+    few = turn * prod(columns) < FEWEST_PLACES_OF_PRODUCTS
+    if few or prod(shape) * dtype.itemsize > LARGEST_SUMS:
+        turn = rows
 
     def add_up(number: int) -> None:
         total = totals[number]
         part = np.empty_like(total)
-        for block in parts[number::count]:
-            columns = gathered_windows(windows, block, dtype).swapaxes(1, 2)
-            multiply(columns, group_matrices(g[block]), part)
-            np.add(total, part, out=total)
+        own = slice(images * number // count, images * (number + 1) // count)
+        cotangents = g[own]
+        for block in gatherings(windows[own], dtype, turn):
+            gathered = gathered_windows(windows[own], block, dtype).swapaxes(1, 2)
+            given = group_matrices(cotangents[block])
+            step = turn * prod(columns)
+            for start in range(0, given.shape[1], step):
+                places = slice(start, start + step)
+                multiply(gathered[..., places], given[:, places], part)
+                np.add(total, part, out=total)
 
     each(add_up, range(count))
     total = totals.sum(axis=0) if count > 1 else totals[0]
     w = total.reshape(geometry.groups, *kernel, channels, outputs)
     w = w.transpose(0, w.ndim - 1, w.ndim - 2, *range(1, w.ndim - 2))
     return np.ascontiguousarray(w.reshape(geometry.groups * outputs, channels, *kernel))
+
+
+def number_of_sums(images: int, work: int, size: int, weights: int) -> int:
+    """Returns how many sums the derivative in a kernel is cut into, each of some images.
+
+    Args:
+        images: the number of images.
+        work: the number of multiplications.
+        size: the elements of the operands. The sums take no more memory than these.
+        weights: the elements of the kernel.
+    """
+    if work < SMALLEST_WORK_TO_SHARE:
+        return 1
+    return max(1, min(MOST_PARTIAL_SUMS, images, size // max(1, weights)))
+
+
+def rows_of_a_turn(rows: int, columns: int) -> int:
+    """Returns how many rows of the result are added up one by one, a divisor of their number."""
+    most = max(1, MOST_PLACES_IN_TURN // max(1, columns))
+    return max((n for n in range(1, min(most, rows) + 1) if rows % n == 0), default=1)
 
 
 def conv_input_grad(g: Buffer, w: Buffer, *, spatial: Shape, geometry: GeometryLike) -> Buffer:
@@ -175,7 +213,8 @@ def spread_gathered(
         multiply(columns.reshape(groups, places, taps * outputs), matrix, products)
         parted = products.reshape(groups, *before, full[-1], prod(others), channels)
         parted = np.moveaxis(parted, 0, -2)
-        for number, tap in enumerate(np.ndindex(*others)):
+        # From low rows of g to high ones, whatever the blocks are.
+        for number, tap in reversed(list(enumerate(np.ndindex(*others)))):
             where = reached_key((*tap, 0), rows.start, (*before[1:], full[-1]), geometry)
             there = out[(many, *where)]
             np.add(there, parted[..., number, :, :], out=there)
@@ -241,15 +280,18 @@ def sliding(x: Buffer, kernel: Shape, geometry: GeometryLike) -> Buffer:
     )
 
 
-def gatherings(windows: Buffer, dtype: DType) -> Iterator[tuple[slice, ...]]:
-    """Yields the keys of the blocks of windows that are gathered together."""
+def gatherings(windows: Buffer, dtype: DType, multiple: int = 1) -> Iterator[tuple[slice, ...]]:
+    """Yields the keys of the blocks of windows that are gathered together.
+
+    Blocks within an image have a multiple of so many rows, but for the last one.
+    """
     rank = windows.ndim // 2 - 1
     count, window = windows.shape[: rank + 1], windows.shape[rank + 2 :]
     if prod(window[:-1]) == 1:
         yield (slice(None),)
         return
     row_bytes = prod(count[2:]) * windows.shape[rank + 1] * prod(window) * dtype.itemsize
-    yield from image_blocks(count[0], count[1], row_bytes)
+    yield from image_blocks(count[0], count[1], row_bytes, multiple)
 
 
 def gathered_windows(windows: Buffer, block: tuple[slice, ...], dtype: DType) -> Buffer:
@@ -284,10 +326,13 @@ def image_by_image(
     each(work_on_images, list(found.values()))
 
 
-def image_blocks(images: int, rows: int, row_bytes: int) -> Iterator[tuple[slice, slice]]:
+def image_blocks(
+    images: int, rows: int, row_bytes: int, multiple: int = 1
+) -> Iterator[tuple[slice, slice]]:
     """Yields slices of images and of rows; a block has whole images, or rows of one image."""
     fit = max(1, GATHERED_BLOCK_BYTES // max(1, row_bytes))
     many = max(1, fit // rows)
+    fit = max(1, fit // multiple) * multiple
     for image in range(0, images, many):
         for row in range(0, rows, fit):
             yield slice(image, image + many), slice(row, row + fit)

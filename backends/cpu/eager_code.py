@@ -2,8 +2,10 @@
 
 A primitive of operands of some shapes and dtypes is a kind. NumPy computes its first calls. Once
 these have taken a while, a thread that nobody waits for makes machine code. Both are timed, and the
-quicker way stays. Results of both differ by rounding alone, and ``config.benchmark`` allows that;
-those of pools are the same, and need no leave. `eager_ways` has the primitives.
+quicker way stays. Results of both differ by rounding alone, and ``config.benchmark`` allows that.
+Where they have the same bits they need no leave: those of pools always have, and those of
+convolutions where BLAS adds up as the kernels do, which a trial on random numbers tells.
+`eager_ways` has the primitives.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..config import config
+from ..restoring import quiet
 from .eager_ways import EAGER_WAYS
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ __all__ = ["Kind", "by_machine_code", "kinds"]
 SECONDS_OVER_NUMPY, CALLS_OVER_NUMPY = 0.03, 4
 # The calls of each way whose shortest times are compared.
 CALLS_OF_EACH_WAY = 8
+# Larger operands, in bytes, are not made for a trial.
+LARGEST_TRIED_OPERAND = 1 << 27
 # So many kinds are known at once.
 MOST_KNOWN_KINDS = 512
 FLOATS = "fd"
@@ -54,6 +60,10 @@ class Kind:
     Once machine code is there, both ways take turns for some calls, whose shortest times are
     compared.
 
+    Args:
+        name, operands, params: what the primitive is first called with.
+        alike: the kernel whose bits results of machine code need; None for those of any rounding.
+
     Attributes:
         name: the name of the primitive.
         code: what computes it as machine code, once that is there: a function of the operands,
@@ -63,13 +73,21 @@ class Kind:
     """
 
     __slots__ = (
-        *("__weakref__", "_calls", "_params", "_result", "_spent", "_times", "_types", "code"),
-        *("job", "name", "settled"),
+        *("__weakref__", "_alike", "_calls", "_orders", "_params", "_result", "_spent", "_times"),
+        *("_types", "code", "job", "name", "settled"),
     )
 
-    def __init__(self, name: str, operands: Sequence[Buffer], params: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        operands: Sequence[Buffer],
+        params: Mapping[str, Any],
+        alike: Callable[..., Any] | None = None,
+    ) -> None:
         self.name = name
         self._types = [(x.shape, x.dtype) for x in operands]
+        self._orders = [order_in_memory(x) for x in operands]
+        self._alike = alike
         self._result: tuple[Shape, DType]
         self._params = dict(params)
         self._calls, self._spent = 0, 0.0
@@ -139,12 +157,27 @@ class Kind:
         try:
             # In the child of a fork in the middle of an import nobody could import the module.
             make = in_step(EAGER_WAYS[self.name].maker)
-            code = make(self.name, [*self._types, self._result], self._params)
+            made = make(self.name, [*self._types, self._result], self._params)
+            if made is not None and (self._alike is None or self._is_alike(made, self._alike)):
+                code = made
         finally:
             if code is None:
                 self._settle(None)
             else:
                 self.code = code
+
+    def _is_alike(self, code: Callable[..., Any], kernel: Callable[..., Any]) -> bool:
+        """Says whether machine code and a kernel make the same bits of random numbers."""
+        random = np.random.default_rng(0)
+        operands = []
+        for (shape, dtype), order in zip(self._types, self._orders, strict=True):
+            if prod(shape) * dtype.itemsize > LARGEST_TRIED_OPERAND:
+                return False
+            numbers = random.standard_normal([shape[i] for i in order]).astype(dtype)
+            operands.append(numbers.transpose(np.argsort(order)))
+        with quiet():
+            found, expected = code(operands), kernel(*operands, **self._params)
+        return found is not None and bool(found.tobytes() == expected.tobytes())
 
     def _settle(self, code: Any) -> None:
         self.code, self.settled = code, True
@@ -153,17 +186,23 @@ class Kind:
 kinds: dict[Any, Kind] = {}
 
 
+def order_in_memory(x: Buffer) -> list[int]:
+    """Returns the axes of an array, the one whose elements lie farthest apart first."""
+    return sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
+
+
 def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that does the same as a kernel, for large operands by machine code.
 
     The kernel computes all with ``config.deterministic``, and without ``config.benchmark`` all that
-    might differ.
+    differs.
 
     Args:
         name: the name of the primitive, one of `EAGER_WAYS`.
         kernel: computes it on buffers. Plans call this one: they become machine code as a whole.
     """
     way = EAGER_WAYS[name]
+    free = way.exact or way.tried
 
     @wraps(kernel)
     def run(*operands: Any, **params: Any) -> Any:
@@ -173,18 +212,20 @@ def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]
             or x.size < way.fewest
             or x.dtype.char not in FLOATS
             or inside.a_kind
-            or not (way.exact or config.benchmark)
+            or not (free or config.benchmark)
             or config.deterministic
         ):
             return kernel(*operands, **params)
         key = way.key_of(name, operands, params)
         if key is None:
             return kernel(*operands, **params)
+        alike = kernel if way.tried and not config.benchmark else None
+        key = key, alike
         kind = kinds.get(key)
         if kind is None:
             if len(kinds) >= MOST_KNOWN_KINDS:
                 kinds.clear()
-            kind = kinds[key] = Kind(name, operands, params)
+            kind = kinds[key] = Kind(name, operands, params, alike)
         return kind(kernel, operands, params)
 
     run.wide = kernel  # type: ignore[attr-defined]

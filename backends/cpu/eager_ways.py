@@ -67,6 +67,7 @@ class Way:
             None where there is none. That one returns the result, or None where NumPy is to
             compute it.
         exact: whether results have the bits of NumPy's.
+        tried: whether they may have these, which a trial tells.
     """
 
     def __init__(
@@ -75,8 +76,10 @@ class Way:
         key_of: Callable[[str, Sequence[Any], Mapping[str, Any]], Any],
         maker: Callable[[], Callable[..., Any]],
         exact: bool = False,
+        tried: bool = False,
     ) -> None:
-        self.fewest, self.key_of, self.maker, self.exact = fewest, key_of, maker, exact
+        self.fewest, self.key_of, self.maker = fewest, key_of, maker
+        self.exact, self.tried = exact, tried
 
 
 def key_of_plan(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
@@ -155,7 +158,10 @@ def maker_in(module: str, function: str) -> Callable[[], Callable[..., Any]]:
 # Smaller operands take less time than it takes to find their plan and to wake a thread.
 PLANS = Way(1 << 15, key_of_plan, lambda: PLAN_MAKERS[0]())
 CONVOLVED = Way(
-    1, key_of_convolution, maker_in(".plan.native.eager_convolutions", "telling_convolution")
+    1,
+    key_of_convolution,
+    maker_in(".plan.native.eager_convolutions", "telling_convolution"),
+    tried=True,
 )
 POOLED = Way(1, key_of_pool, maker_in(".plan.native.channel_pools", "pool_run"), exact=True)
 EAGER_WAYS = {

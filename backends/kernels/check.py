@@ -8,6 +8,8 @@
 - Inputs are read alone. Every element of an output is written once, and never read. Only where one
   run computes all rows a fold may be gathered in an output.
 - Parts, scratch memory and such outputs are written before they are read or updated.
+- Values are handed on by loops of single places. Only these and sums there begin with a value of
+  their own.
 - Folds over the rows of a block go to parts: they are complete only after all blocks.
 - Lanes do not write what other lanes take.
 - A loop within a loop with lanes has no lanes and writes nothing. Blocks are cut outside of it.
@@ -53,6 +55,7 @@ from .operations import KERNEL_FUNCTIONS, KERNEL_OPERATIONS, result_dtype
 __all__ = ["KernelError", "check_kernel", "check_shared"]
 
 FOLDS = frozenset({"add", "maximum", "minimum", "multiply"})
+HANDED_ON = "hand_on"
 FUNCTIONS_OF_TWO = frozenset({"arctan2", "fmod", "hypot", "power"})
 # Floats: NumPy's, and bfloat16, whose kind is that of raw memory.
 FLOAT_KINDS = "fV"
@@ -174,7 +177,14 @@ class _Checker:
             self._check_together(loop, loops, bool(around))
         if any(outer.lanes > 1 for outer in loops):
             self._check_inner(loop, bool(around))
-        inner = set(known)
+        for fold in loop.folds:
+            goes_on = fold.begin is not None or fold.operation == HANDED_ON
+            if goes_on and (loop.lanes > 1 or loop.tile or axis.block):
+                self.complain("a sum goes on in a loop that is not one of single places", loop)
+            if fold.begin is not None:
+                self._begin_of(fold, known, loop)
+        handed = {fold.value for fold in loop.folds if fold.operation == HANDED_ON}
+        inner = known | handed
         self.body(loop.body, [*loops, loop], inner)
         for fold in loop.folds:
             for operand in fold.operands:
@@ -206,7 +216,14 @@ class _Checker:
                 self.complain(f"a fold of {operand.dtype} gives {dtype}", loop)
         if fold.factor is not None and (fold.operation != "add" or dtype.kind != "f"):
             self.complain("only sums of floats have factors", loop)
-        self._fold(loop, fold.operation, dtype)
+        if fold.operation != HANDED_ON:
+            self._fold(loop, fold.operation, dtype)
+
+    def _begin_of(self, fold: Fold, known: set[LoopValue], loop: For) -> None:
+        assert fold.begin is not None
+        self._is_known(fold.begin, known, loop)
+        if fold.operation not in ("add", HANDED_ON) or fold.begin.dtype != fold.value.dtype:
+            self.complain(f"a fold of {fold.value.dtype} begins with {fold.begin.dtype}", loop)
 
     def _fold(self, statement: Statement, operation: str, dtype: np.dtype[Any]) -> None:
         if operation not in FOLDS:

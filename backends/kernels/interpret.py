@@ -184,11 +184,17 @@ class _Run:
         else:
             # In a loop within a loop with lanes they have an axis for these.
             kept: list[list[list[Any]]] = [[[] for _ in f.operands] for f in loop.folds]
+            kept_of = dict(zip(loop.folds, kept))
+            handed = [fold for fold in loop.folds if fold.operation == "hand_on"]
             for place in range(low, high, max(loop.tile, 1)):
                 if loop.tile:
                     self.tiles[axis] = place, min(place + loop.tile, high)
                 else:
                     self.places[axis] = place
+                for fold in handed:
+                    so_far = kept_of[fold][0]
+                    first = fold.value.dtype.type(0) if fold.begin is None else fold.begin
+                    self.values[fold.value] = so_far[-1] if so_far else self._value(first)
                 self.body(loop.body)
                 for lists, fold in zip(kept, loop.folds):
                     for numbers, operand in zip(lists, fold.operands, strict=True):
@@ -199,7 +205,11 @@ class _Run:
             del self.tiles[axis]
         inner = any(np.ndim(place) for place in self.places.values())
         for fold, found in zip(loop.folds, arrays):
-            self.values[fold.value] = folded_lanes(loop, fold, *found, inner=inner)
+            if fold.operation == "hand_on":
+                self.values[fold.value] = found[0][-1]
+                continue
+            begin = None if fold.begin is None else self._value(fold.begin)
+            self.values[fold.value] = folded_lanes(loop, fold, *found, begin=begin, inner=inner)
 
     def _spread(self, operand: Operand, count: int) -> np.ndarray[Any, Any]:
         return np.broadcast_to(self._value(operand), (count,))
@@ -233,6 +243,7 @@ def folded_lanes(
     numbers: np.ndarray[Any, Any],
     factors: np.ndarray[Any, Any] | None = None,
     *,
+    begin: np.ndarray[Any, Any] | None = None,
     inner: bool = False,
 ) -> np.ndarray[Any, Any]:
     """Returns the fold of numbers at the places of a loop, in the order of its lanes.
@@ -242,6 +253,7 @@ def folded_lanes(
         fold: the fold.
         numbers: the numbers at all places.
         factors: by what they are multiplied; None for nothing.
+        begin: what a sum begins with; None for 0.
         inner: whether there is a loop with lanes around the loop.
     """
     operation, dtype, lanes = fold.operation, fold.value.dtype, loop.lanes
@@ -250,7 +262,9 @@ def folded_lanes(
     rows = by_steps(numbers, steps, lanes, identity)
     by = None if factors is None else by_steps(factors, steps, lanes, dtype.type(1))
     total = running = np.full((lanes, *numbers.shape[1:]), identity, dtype)
-    flushes = loop.flushes and operation == "add" and not inner
+    if begin is not None:
+        running = begin[np.newaxis]
+    flushes = loop.flushes and operation == "add" and not inner and begin is None
     for step, row in enumerate(rows, 1):
         if by is None:
             running = computed(operation, [running, row], dtype)

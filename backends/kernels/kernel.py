@@ -227,22 +227,34 @@ class Fold:
     lanes is then folded into the first half, until one is left. In a loop within a loop with lanes
     each of these lanes has a fold of its own, of all numbers in order.
 
+    A value that a loop hands on is known within it, too, as that of the place before. Sums of loops
+    within it that begin with that value go on where the sum so far ends.
+
     Attributes:
         value: what is known behind the loop.
-        operation: ``add``, ``multiply``, ``maximum`` or ``minimum``.
+        operation: ``add``, ``multiply``, ``maximum`` or ``minimum``; or ``hand_on``, for the
+            operand of the last place.
         operand: what is folded, known within the loop.
         factor: of a sum, by what the operand is multiplied, with one rounding for both; or None.
+        begin: what a sum, or what is handed on, begins with in a loop of single places; such a sum
+            is one of all numbers in order. None for 0.
     """
 
-    __slots__ = ("factor", "operand", "operation", "value")
+    __slots__ = ("begin", "factor", "operand", "operation", "value")
 
     def __init__(
-        self, value: LoopValue, operation: str, operand: Operand, factor: Operand | None = None
+        self,
+        value: LoopValue,
+        operation: str,
+        operand: Operand,
+        factor: Operand | None = None,
+        begin: Operand | None = None,
     ) -> None:
         self.value = value
         self.operation = operation
         self.operand = operand
         self.factor = factor
+        self.begin = begin
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -330,7 +342,7 @@ def fold_identity(operation: str, dtype: DType) -> Any:
     """Returns the number that a fold begins with; of sums 0, as in NumPy: none of them is -0.0."""
     # The kind of bfloat16 is that of raw memory.
     is_float = dtype.kind in "fV"
-    if operation == "add":
+    if operation in ("add", "hand_on"):
         return dtype.type(0)
     if operation == "multiply":
         return dtype.type(1)

@@ -78,7 +78,8 @@ class KernelNames:
     def fold(self, fold: Fold) -> str:
         """Returns a fold as it stands in its loop's line."""
         folded = " * ".join(map(self.of, fold.operands))
-        return f"{self.of(fold.value)} = {fold.operation}({folded})"
+        begin = "" if fold.begin is None else f" from {self.of(fold.begin)}"
+        return f"{self.of(fold.value)} = {fold.operation}({folded}){begin}"
 
     def _element(self, statement: Load | Store | UpdateOf) -> str:
         return f"{statement.buffer.name}[{shown_index(statement.index, self)}]"

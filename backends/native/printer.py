@@ -17,7 +17,7 @@ from math import prod
 
 import numpy as np
 
-from ..kernels.kernel import For, Let, LoopKernel, all_statements
+from ..kernels.kernel import Fold, For, Let, LoopKernel, all_statements
 from ..kernels.operations import KERNEL_FUNCTIONS
 from .instructions import constant, memory_type, shown_type
 from .running_folds import RunningFold
@@ -144,7 +144,7 @@ class Printer(StatementPrinter):
         low, high = self._tiles.get(loop.axis, (low, high))
         inner, width = self._within_lanes, max(loop.lanes, self._width)
         folds = [
-            RunningFold(fold, loop, self.lines, width, inner, copy)
+            RunningFold(fold, loop, self.lines, width, inner, copy, self._begin_of(fold))
             for copy in self._copies
             for fold in loop.folds
         ]
@@ -173,6 +173,10 @@ class Printer(StatementPrinter):
         self._within_lanes = inner
         for fold in folds:
             fold.copy.values[fold.fold.value] = fold.result(), self._width
+
+    def _begin_of(self, fold: Fold) -> str | None:
+        """Returns the name of what a fold begins with; None for its identity."""
+        return None if fold.begin is None else self._operand(fold.begin)
 
     def _whole_end(self, loop: For, low: str, high: str) -> str:
         """Returns where the last full step of a loop ends."""

@@ -18,7 +18,14 @@ class RunningFold:
     """The running values of a fold."""
 
     def __init__(
-        self, fold: Fold, loop: For, lines: Lines, width: int, inner: bool, copy: Copy
+        self,
+        fold: Fold,
+        loop: For,
+        lines: Lines,
+        width: int,
+        inner: bool,
+        copy: Copy,
+        begin: str | None = None,
     ) -> None:
         self.fold = fold
         # What its operands are taken from.
@@ -28,11 +35,14 @@ class RunningFold:
         self.width = width
         self.inner = inner
         self.dtype: DType = fold.value.dtype
-        self.flushes = loop.flushes and fold.operation == "add" and not self.inner
+        in_order = self.inner or fold.begin is not None
+        self.flushes = loop.flushes and fold.operation == "add" and not in_order
         self.identity = fold_identity(fold.operation, self.dtype)
         # What idle lanes take.
         self.idle = self.identity, self.dtype.type(1)
         self.sums = self.totals = constant(self.identity, self.width)
+        if begin is not None:
+            self.sums = begin
         self.steps = "0"
         self._phis: list[tuple[str, str, str, str]] = []
 
@@ -41,6 +51,8 @@ class RunningFold:
 
     def _with(self, operands: tuple[str, ...]) -> str:
         """Returns the running values with those of a step."""
+        if self.fold.operation == "hand_on":
+            return operands[0]
         if len(operands) == 1:
             return self._apply(self.sums, operands[0])
         given = [*operands, self.sums]
@@ -54,6 +66,8 @@ class RunningFold:
             self._phis.append((kind, self.totals, self.lines.name(), ""))
             self._phis.append(("i64", self.steps, self.lines.name(), ""))
         self.sums = self._phis[0][2]
+        if self.fold.operation == "hand_on":
+            self.copy.values[self.fold.value] = self.sums, self.width
         if self.flushes:
             self.totals, self.steps = self._phis[1][2], self._phis[2][2]
 

@@ -134,6 +134,42 @@ def test_convolutions_and_their_derivatives(shape, kernel, sizes, dtype):
 
 
 @needs_code
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(("shape", "kernel", "sizes"), CONVOLUTIONS.values(), ids=CONVOLUTIONS)
+def test_without_leave_convolutions_have_the_bits_of_numpy(shape, kernel, sizes, dtype):
+    x, w = map(fnp.asarray, (normal(shape, dtype), normal(kernel, dtype)))
+    with ft.config.using(benchmark=False):
+        found = check(lambda x, w: of_convolution(x, w, **sizes), x, w, equal=same)
+    assert {kind.name for kind in eager_code.kinds.values()} == {*OF_CONVOLUTION} >= {*found}
+
+
+@needs_code
+def test_a_trial_tells_whose_bits_machine_code_has(monkeypatch):
+    operands, params = CALL
+    wanted = KERNELS["conv"](*operands, **params)
+    types = [(v.shape, v.dtype) for v in (*operands, wanted)]
+    code = eager_convolutions.telling_convolution("conv", types, params)
+
+    def alike(*operands, **params):
+        return code(operands)
+
+    def other(*operands, **params):
+        return np.nextafter(code(operands), np.float32(np.inf))
+
+    with ft.config.using(benchmark=False):
+        for kernel, found in ((alike, ["conv"]), (other, [])):
+            eager_code.kinds.clear()
+            run = eager_code.by_machine_code("conv", kernel)
+            for _ in range(2):
+                same(run(*operands, **params), kernel(*operands, **params))
+                assert compiled() == found
+        eager_code.kinds.clear()
+        monkeypatch.setattr(eager_code, "LARGEST_TRIED_OPERAND", 100)
+        eager_code.by_machine_code("conv", alike)(*operands, **params)
+        assert compiled() == []
+
+
+@needs_code
 @pytest.mark.parametrize("layout", ["plain", "fortran", "strided", "read-only", "unaligned"])
 def test_operands_that_lie_otherwise(layout):
     x, w = normal((3, 16, 9, 10)), normal((24, 16, 3, 3))

@@ -11,6 +11,7 @@ from support.native import missing, run_compiled
 import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
+from functensor.backends.cpu import convolution as on_the_cpu
 from functensor.backends.cpu.plan.native import convolution_runs, native_run
 from functensor.backends.cpu.plan.native import convolutions as convolution_kernels
 from functensor.backends.cpu.plan.native.convolutions import convolution_kernel
@@ -87,6 +88,8 @@ SHAPES = {
     "places of two lengths": ((2, 8, 6, 13), (16, 8, 3, 3), {}),
     "strides": ((2, 8, 9, 14), (16, 8, 3, 3), {"stride": (1, 2)}),
     "dilation": ((2, 8, 9, 14), (16, 8, 3, 3), {"dilation": (1, 2), "padding": 2}),
+    "many terms": ((2, 48, 6, 6), (16, 48, 3, 3), {}),
+    "places without equal parts": ((1, 4, 2, 133), (16, 4, 1, 3), {}),
     "single elements": ((2, 100, 6, 6), (16, 100, 1, 1), {}),
     "rows": ((2, 8, 20), (16, 8, 5), {"padding": 2}),
 }
@@ -107,7 +110,7 @@ def test_derivatives_are_kernels_too():
 
 
 def test_derivatives_of_many_images_are_sums_of_blocks(monkeypatch):
-    monkeypatch.setattr(convolution_runs, "SMALLEST_EFFORT_TO_SHARE", 1)
+    monkeypatch.setattr(on_the_cpu, "SMALLEST_WORK_TO_SHARE", 1)
     x, w = arrays((9, 16, 12, 13), (16, 16, 3, 3))
     _, grads = check(x, w)
     plan = native_plan(ft.jit(grads).lower(x, w).program, ())
@@ -120,7 +123,6 @@ def test_derivatives_of_many_images_are_sums_of_blocks(monkeypatch):
 LEFT_OF_DERIVATIVES = {
     "large sums": ((1, 64, 6, 6), (128, 64, 3, 3)),
     "few neighbours": ((2, 1, 8, 8), (16, 1, 2, 2)),
-    "places without equal parts": ((1, 4, 2, 132), (16, 4, 1, 2)),
     "long rows": ((1, 4, 2, 260), (16, 4, 1, 3)),
     "no windows": ((2, 8, 6, 6), (16, 8, 1, 1)),
 }
@@ -219,7 +221,7 @@ def test_weights_without_room_in_the_cache(monkeypatch):
 
 @pytest.mark.parametrize("images", [1, 5])
 def test_blocks(monkeypatch, images):
-    monkeypatch.setattr(convolution_runs, "SMALLEST_EFFORT_TO_SHARE", 1)
+    monkeypatch.setattr(convolution_runs, "SMALLEST_WORK_TO_SHARE", 1)
     x, w = arrays((images, 8, 9, 10), (16, 8, 3, 3))
     call, _ = check(x, w, padding=1)
     plan = native_plan(ft.jit(call).lower(x, w).program, ())
@@ -250,6 +252,7 @@ WIDE = {
     ),
 }
 SLIDINGS |= WIDE
+
 
 @pytest.mark.parametrize("sliding", SLIDINGS.values(), ids=SLIDINGS)
 def test_kernels_keep_the_rules_of_their_language(sliding):

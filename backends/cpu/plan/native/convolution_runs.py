@@ -9,13 +9,13 @@ from ....config import config
 from ....kernels.check import check_kernel
 from ....kernels.schedule import LANE_BYTES
 from ....native.machine import vector_bytes
-from ...convolution import MOST_PARTIAL_SUMS
+from ...convolution import LARGEST_SUMS, SMALLEST_WORK_TO_SHARE, number_of_sums
 from ..codegen.operands import form_of, is_native_array
 from ..regions.grid import Blocks
 from .convolutions import convolution_kernel
 from .kernel_gradients import kernel_gradient
-from .native_run import MOST_BLOCKS, SMALLEST_EFFORT_TO_SHARE
-from .sliding import LARGEST_PANEL, MOST_TERMS_IN_REGISTERS, Sliding, in_parts, part_length
+from .native_run import MOST_BLOCKS
+from .sliding import LARGEST_PANEL, MOST_TERMS_IN_REGISTERS, Sliding, in_parts
 from .sliding_runs import NativeConvolution, NativeKernelGradient, SlidingRun
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ __all__ = ["native_convolution"]
 CONVOLVED_DTYPES = "fd"
 # Of fewer places in a row too few sums are in registers at a time.
 FEWEST_PLACES_OF_A_ROW = 4
-# Larger sums for all terms and outputs, in bytes, do not stay there either.
-LARGEST_SUMS = 1 << 18
 # What longer rows need for the sums of a turn does not stay there.
 LONGEST_ROW_OF_PLACES = 256
 # Of fewer neighbours in a kernel too few sums are in registers at a time.
@@ -36,8 +34,6 @@ FEWEST_NEIGHBOURS = 3
 MOST_WEIGHTS = 1 << 12
 # Larger padded images, in bytes, take long to be copied.
 LARGEST_PADDED_IMAGE = 1 << 22
-# The effort of a multiplication, in tenths of a nanosecond.
-MULTIPLICATION_EFFORT = 0.15
 # Every block of rows copies the whole image where it is padded.
 MOST_BLOCKS_OF_ROWS = 4
 
@@ -58,10 +54,14 @@ def native_convolution(name: str, equation: EquationLike) -> SlidingRun | None:
     kernel = (kernel_gradient if of_kernel else convolution_kernel)(name, sliding)
     if config.check_programs:
         check_kernel(kernel)
-    rows, most = rows_of_gradient(sliding) if of_kernel else rows_of_convolution(sliding)
-    effort = MULTIPLICATION_EFFORT * sliding.terms * sliding.outputs
-    effort *= sliding.images * prod(sliding.places)
-    count = min(most, rows) if effort >= SMALLEST_EFFORT_TO_SHARE else 1
+    work = sliding.terms * sliding.outputs * sliding.images * prod(sliding.places)
+    rows, most = rows_of_convolution(sliding)
+    count = min(most, rows) if work >= SMALLEST_WORK_TO_SHARE else 1
+    if of_kernel:
+        size = sliding.images * prod(sliding.spatial) * sliding.channels
+        size += sliding.images * prod(sliding.places) * sliding.outputs
+        rows = sliding.images
+        count = number_of_sums(rows, work, size, sliding.terms * sliding.outputs)
     run: type[SlidingRun] = NativeKernelGradient if of_kernel else NativeConvolution
     return run(kernel, equation, sliding, Blocks(rows, count))
 
@@ -71,14 +71,6 @@ def rows_of_convolution(sliding: Sliding) -> tuple[int, int]:
     if sliding.images > 1:
         return sliding.images, MOST_BLOCKS
     return sliding.places[0], MOST_BLOCKS_OF_ROWS
-
-
-def rows_of_gradient(sliding: Sliding) -> tuple[int, int]:
-    """Returns the same for a derivative in the kernel."""
-    places = prod(sliding.spatial) * sliding.channels + prod(sliding.places) * sliding.outputs
-    # The sums take no more memory than the operands.
-    fit = sliding.images * places // (sliding.terms * sliding.outputs)
-    return sliding.images, min(MOST_PARTIAL_SUMS, max(fit, 1))
 
 
 def sliding_of(equation: EquationLike) -> Sliding | None:
@@ -114,6 +106,7 @@ def sliding_of(equation: EquationLike) -> Sliding | None:
         (*(1,) * whole, *geometry.dilation),
         (*((0, 0),) * whole, *padding),
         vector_bytes() >= LANE_BYTES,
+        equation.primitive.name == "conv_input_grad",
     )
     return sliding if is_quick(sliding, equation.primitive.name) else None
 
@@ -140,8 +133,6 @@ def is_quick(sliding: Sliding, name: str) -> bool:
         few = sliding.term_loops[-1][0] < FEWEST_NEIGHBOURS
         # Without windows there is nothing that NumPy would have to gather.
         if few or prod(sliding.kernel) == 1 or sliding.places[1] > LONGEST_ROW_OF_PLACES:
-            return False
-        if part_length(sliding.places[1]) > MOST_TERMS_IN_REGISTERS:
             return False
         return sliding.terms * sliding.outputs * itemsize <= LARGEST_SUMS
     if any(count > MOST_TERMS_IN_REGISTERS for count, _ in in_parts(sliding.term_loops)):

@@ -109,27 +109,52 @@ class DirectConvolution:
             w: where the first weight lies.
             lanes: how far the weights of neighbouring terms lie apart.
         """
+        sliding = self.sliding
+        chained = sliding.chained_loops
+        loops = sliding.term_loops if chained else in_parts(sliding.term_loops)
         nested: list[tuple[int, int, int]] = []
         distance = lanes
-        for count, step in reversed(in_parts(self.sliding.term_loops)):
+        for count, step in reversed(loops):
             nested.insert(0, (count, step, distance))
             distance *= count
-        return self._nested(nested, xs, w)
+        return self._nested(nested, xs, w, chained)
 
     def _nested(
-        self, loops: Sequence[tuple[int, int, int]], xs: Sequence[Index], w: Index
+        self,
+        loops: Sequence[tuple[int, int, int]],
+        xs: Sequence[Index],
+        w: Index,
+        chained: int,
+        begin: Sequence[Operand] | None = None,
     ) -> tuple[list[Statement], list[Operand]]:
-        """Returns loops over terms: their numbers, and how far elements and weights lie apart."""
+        """Returns loops over terms, and the sums.
+
+        Args:
+            loops: their numbers, and how far elements and weights lie apart.
+            xs, w: those of `_sums`.
+            chained: how many loops, from the innermost on, add all their terms up one by one.
+            begin: what the sums begin with; None for 0, or for sums of parts.
+        """
         (count, step, distance), *inner = loops
         dtype, axis = self.sliding.dtype, LoopAxis("term", count)
         xs = [Index([*x.terms, (axis, step)], x.begin) for x in xs]
         w = Index([*w.terms, (axis, distance)], w.begin)
         sums = [LoopValue(dtype) for _ in xs]
+        goes_on = len(loops) <= chained
+        first = dtype.type(0) if goes_on else None
+        begins = [first for _ in xs] if begin is None else begin
         if inner:
-            body, parts = self._nested(inner, xs, w)
-            folds = [Fold(total, "add", part) for total, part in zip(sums, parts, strict=True)]
+            body, parts = self._nested(inner, xs, w, chained, sums if goes_on else None)
+            operation = "hand_on" if goes_on else "add"
+            folds = [
+                Fold(total, operation, part, begin=first)
+                for total, part, first in zip(sums, parts, begins, strict=True)
+            ]
             return [For(axis, body, folds)], [*sums]
         weight, elements = LoopValue(dtype), [LoopValue(dtype) for _ in xs]
         loads = [Load(x, self.x.source, place) for x, place in zip(elements, xs, strict=True)]
-        folds = [Fold(n, "add", x, weight) for n, x in zip(sums, elements, strict=True)]
+        folds = [
+            Fold(n, "add", x, weight, first)
+            for n, x, first in zip(sums, elements, begins, strict=True)
+        ]
         return [For(axis, [Load(weight, self.w, w), *loads], folds)], [*sums]

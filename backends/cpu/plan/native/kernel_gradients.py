@@ -1,7 +1,8 @@
 """The derivatives of convolutions in their kernels, as kernels without a copy of windows.
 
 Sums over some rows of the result stay in registers: those of neighbouring elements of the kernel,
-for as many outputs as there are lanes. They are added to the sums of a block of images.
+for as many outputs as there are lanes. They are added to the sums of a block of images. NumPy's
+kernel adds up the same numbers in the same order.
 """
 
 from __future__ import annotations
@@ -20,13 +21,11 @@ from ....kernels.kernel import (
     Store,
     UpdateOf,
 )
+from ...convolution import rows_of_a_turn
 from .layouts import c_strides
-from .sliding import Images, Panel, Sliding, groups_of_places, panels_of, part_length
+from .sliding import Images, Panel, Sliding, groups_of_places, panels_of
 
 __all__ = ["kernel_gradient"]
-
-# The most places of the result that are added up in registers: what they need stays in the cache.
-MOST_PLACES_IN_TURN = 64
 
 
 def kernel_gradient(name: str, sliding: Sliding) -> LoopKernel:
@@ -44,12 +43,7 @@ class KernelGradient:
     def __init__(self, sliding: Sliding) -> None:
         self.sliding = sliding
         self.rows, self.columns = sliding.places
-        # Rows are gone over in turns of equal lengths.
-        self.turn = max(
-            n
-            for n in range(1, self.rows + 1)
-            if self.rows % n == 0 and (n == 1 or n * self.columns <= MOST_PLACES_IN_TURN)
-        )
+        self.turn = rows_of_a_turn(*sliding.places)
         self.image = LoopAxis("image", sliding.images, block=True)
         self.turns = LoopAxis("turn", self.rows // self.turn)
         self.x = Images(sliding, self.image)
@@ -110,30 +104,29 @@ class KernelGradient:
         sliding, steps = self.sliding, self.sliding.steps
         (down, along), outputs = sliding.stride, sliding.outputs
         row, column = LoopAxis("row", self.turn), LoopAxis("output", panel.lanes)
-        length = part_length(self.columns)
-        part, place = LoopAxis("columns", self.columns // length), LoopAxis("column", length)
-        there = [(self.turns, self.turn), (row, 1)], [(part, length), (place, 1)]
+        place = LoopAxis("column", self.columns)
+        down_there = [(self.turns, self.turn), (row, 1)]
         image, line, one, _ = c_strides((sliding.images, *sliding.places, outputs))
-        lying = [(a, n * line) for a, n in there[0]] + [(a, n * one) for a, n in there[1]]
+        lying = [*((a, n * line) for a, n in down_there), (place, one)]
         g = Index(
             [(self.image, image), *lying, (panel.axis, panel.lanes), (column, 1)], panel.begin
         )
-        moved = [(a, n * down * steps[0]) for a, n in there[0]]
-        moved += [(a, n * along * steps[1]) for a, n in there[1]]
+        moved = [*((a, n * down * steps[0]) for a, n in down_there), (place, along * steps[1])]
         value, elements = LoopValue(sliding.dtype), [LoopValue(sliding.dtype) for _ in range(count)]
         body: list[Statement] = [Load(value, self.g, g)]
         for i, x in enumerate(elements):
             index = Index([*self.x.terms, *moved, *reading], (first + i) * step)
             body.append(Load(x, self.x.source, index))
         sums = [LoopValue(sliding.dtype) for _ in elements]
-        folds = [Fold(n, "add", x, value) for n, x in zip(sums, elements, strict=True)]
-        for axis in (place, part, row):
-            body = [For(axis, body, folds)]
-            totals = [LoopValue(sliding.dtype) for _ in elements]
-            folds = [Fold(n, "add", x) for n, x in zip(totals, sums, strict=True)]
-            previous, sums = sums, totals
+        totals = [LoopValue(sliding.dtype) for _ in elements]
+        folds = [
+            Fold(n, "add", x, value, begin=total)
+            for n, x, total in zip(sums, elements, totals, strict=True)
+        ]
+        handed = [Fold(n, "hand_on", x) for n, x in zip(totals, sums, strict=True)]
+        body = [For(row, [For(place, body, folds)], handed)]
         size = self.part.shape[1]
-        for i, total in enumerate(previous):
+        for i, total in enumerate(totals):
             terms = [(a, n * outputs) for a, n in writing]
             where = [(BLOCK_NUMBER, size), *terms, (panel.axis, panel.lanes), (column, 1)]
             index = Index(where, (first + i) * outputs + panel.begin)

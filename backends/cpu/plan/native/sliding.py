@@ -30,7 +30,9 @@ MOST_SUMS, MOST_DOUBLE_SUMS, MOST_SINGLE_SUMS = 6, 10, 12
 FEWEST_WIDE_TERMS = 16
 # Larger panels of weights, in bytes, do not stay in the cache while a row is gone over.
 LARGEST_PANEL = 1 << 18
-# Longer sums are sums of parts, so that rounding errors grow less.
+# BLAS adds up products of so many terms one by one. Longer sums are sums of parts, so that rounding
+# errors grow less.
+LONGEST_CHAIN = 384
 MOST_TERMS_IN_REGISTERS, FEWEST_TERMS = 128, 15
 
 
@@ -44,6 +46,7 @@ class Sliding(NamedTuple):
         stride, dilation: how far places, and the kernel's elements, lie apart.
         padding: the zeros before and after each axis.
         wide: whether one of the processor's registers has all of the usual lanes.
+        turned: whether it is the derivative of one in the images.
     """
 
     dtype: DType
@@ -56,6 +59,7 @@ class Sliding(NamedTuple):
     dilation: tuple[int, int]
     padding: tuple[tuple[int, int], tuple[int, int]]
     wide: bool = False
+    turned: bool = False
 
     @property
     def padded(self) -> tuple[int, int]:
@@ -124,6 +128,18 @@ class Sliding(NamedTuple):
         if along == 1:
             loops[1:] = [(width * self.channels, 1)]
         return [loop for loop in loops if loop[0] > 1] or [(1, 0)]
+
+    @property
+    def chained_loops(self) -> int:
+        """How many of the loops over terms, from the innermost on, add them up one by one.
+
+        NumPy's kernels have BLAS add up the same: all terms, or of a derivative those of each row
+        of the kernel.
+        """
+        loops = self.term_loops
+        if self.turned and self.kernel[0] > 1:
+            del loops[0]
+        return len(loops) if prod(count for count, _ in loops) <= LONGEST_CHAIN else 0
 
 
 class Panel(NamedTuple):

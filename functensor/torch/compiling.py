@@ -172,7 +172,7 @@ class CompiledFunction:
         if self._last is not None and self._last[0].is_as_it_was():
             return self._last[1]
         picture = Picture()
-        look = picture.of(self._fun)
+        look = picture.of(self._fun), picture.of_named()
         picture.keep()
         state = next((known for other, known in self._states if other == look), None)
         if state is None:

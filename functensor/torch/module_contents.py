@@ -52,6 +52,13 @@ class PlanArguments:
         """Returns all of them."""
         return [*self.parameters.values(), *self.buffers.values()]
 
+    def are_those_of(self, other: PlanArguments) -> bool:
+        """Says whether they are the same tensors as others, under the same names."""
+        if len(self.tensors()) != len(other.tensors()):
+            return False
+        pairs = (self.parameters, other.parameters), (self.buffers, other.buffers)
+        return all(then.get(name) is x for now, then in pairs for name, x in now.items())
+
 
 def tensors_in(path: str, table: Any, values: dict[Any, Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yields the names and places of tensors among values, and in lists and dictionaries of these.

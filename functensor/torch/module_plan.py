@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,16 @@ class ModuleChanged(BaseException):
     """A call of a module changed more than its tensors while it was staged."""
 
 
+class TensorsMoved(BaseException):
+    """A plan is made of other tensors than its module has by now."""
+
+
+class Calling(threading.local):
+    """The tensors of a module that this thread calls its plan with; None if just found."""
+
+    given: PlanArguments | None = None
+
+
 class ModuleState:
     """The attributes that plans of a module read, as they were.
 
@@ -52,6 +63,7 @@ class ModuleState:
         look: dict[Any, Any] = {"hooks of all modules": [picture.of(x) for x in HOOKS_OF_ALL]}
         for key, (part, name) in self.reads.items():
             look[key] = attribute_picture(picture, part, name)
+        look["what functions name"] = picture.of_named()
         return look
 
 
@@ -75,6 +87,7 @@ class ModulePlan:
         self._last: tuple[Picture, ModuleState, PlanArguments] | None = None
         self._count = ChangeCount()
         self._changing_calls = 0
+        self._calling = Calling()
         self._plan = CompiledFunction(self._run, whole, type(module).__name__, watched=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -82,15 +95,20 @@ class ModulePlan:
             return self._call(*args, **kwargs)
         self._count.calls += 1
         last = self._last
-        if last is None or not last[0].is_as_it_was():
+        known = last is not None and last[0].is_as_it_was()
+        if last is None or not known:
             last = self._found()
         _, state, given = last
         if self._plan.runs_as_it_is():
             return self._call(*args, **kwargs)
         values = given.parameters, given.buffers
         fault: BaseException | None = None
+        self._calling.given = given if known else None
         try:
             out, written, assigned = self._plan(*values, state, args, kwargs)
+        except TensorsMoved:
+            self._last = None
+            return self(*args, **kwargs)
         except ModuleChanged as error:
             fault = error
         passed_on(state.reads)
@@ -123,8 +141,9 @@ class ModulePlan:
                 (state.reads[key] for key in state.reads if look[key] != state.look[key]), None
             )
         if self._states and self._count.changed():
-            part, name = other or (self._module, "what hooks of all modules read")
-            what = f"{type(part).__name__}.{name} has changed again and again"
+            part, name = other or (self._module, "")
+            what = f"{type(part).__name__}.{name}" if name else "what its methods and hooks read"
+            what = f"{what} has changed again and again"
             self._plan.give_up(ModuleChanged(f"{what}, and each plan serves one value of it"))
         return Picture(), ModuleState(), given
 
@@ -133,6 +152,10 @@ class ModulePlan:
     ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         """Returns a call's result, and what it writes to buffers and assigns to attributes."""
         given = PlanArguments(self._module)
+        known = self._calling.given
+        if known is not None and not given.are_those_of(known):
+            # Some are in lists that no plan has read so far.
+            raise TensorsMoved
         # What the module writes to its buffers is returned, and written by the caller.
         copies = {name: x.clone() for name, x in buffers.items()}
         assigned: dict[str, Any] = {}

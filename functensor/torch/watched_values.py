@@ -2,7 +2,8 @@
 
 A picture is equal to another if a function that reads both values does the same with them: numbers
 and texts are alike by type and value, containers and objects by what is in them, functions by what
-they close over and the globals that they read, and all else by identity.
+they close over and the globals that they read, classes and Python's modules by those attributes
+that these functions name, and all else by identity.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from operator import attrgetter, call, is_
-from types import FunctionType, MethodType, ModuleType
+from pathlib import Path
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from numpy import generic
@@ -37,8 +39,10 @@ MISSING = object()
 END = object()
 # Python's own modules are not looked into, but for their namespaces, which hold settings.
 NOT_LOOKED_INTO = sys.stdlib_module_names - {"__main__", "argparse", "types"}
+PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 contents = attrgetter("cell_contents")
+code = attrgetter("__code__")
 version = attrgetter("_version")
 
 
@@ -63,6 +67,13 @@ def is_looked_into(module: str | None) -> bool:
     return is_users(name) and name.partition(".")[0] not in NOT_LOOKED_INTO
 
 
+@cache
+def is_installed(module: str) -> bool:
+    """Says whether a module is in a folder of installed packages, which seldom change."""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return not PACKAGE_FOLDERS.isdisjoint(Path(file).parts)
+
+
 class Picture:
     """Takes pictures, and keeps what it has met to tell quickly that all is as it was.
 
@@ -83,6 +94,10 @@ class Picture:
         self._names: list[str] = []
         self._cells: list[Any] = []
         self._tensors: list[Any] = []
+        self._functions: list[Any] = []
+        # Classes and modules, with the names that were looked at there, and all names in code.
+        self._owners: dict[int, tuple[Any, set[str]]] = {}
+        self._words: dict[str, None] = {}
         self._known: list[Any] = []
 
     def of(self, x: Any) -> Any:
@@ -138,11 +153,17 @@ class Picture:
                 return kind, *inner
         elif isinstance(x, generic):
             return kind, x.dtype, x.tobytes()
-        if isinstance(x, (type, ModuleType)):
+        if isinstance(x, ModuleType):
+            self._note_owner(x, x.__name__)
+            return Same(x)
+        if isinstance(x, type):
+            self._note_classes(x)
             return Same(x)
         if self._in_modules if isinstance(x, Module) else is_looked_into(kind.__module__):
+            self._note_classes(kind)
             table = getattr(x, "__dict__", None)
             inner += self.of_table(table) if isinstance(table, dict) else ()
+            inner += [self.at(partial(slot_of, x), name) for name in slots_of(kind)]
         elif callable(x):
             inner.append(self.of(getattr(x, "__wrapped__", None)))
         return Same(x), *inner
@@ -164,6 +185,30 @@ class Picture:
         self._names.append(name)
         return self.of(get(name))
 
+    def _note_classes(self, kind: type) -> None:
+        """Has the attributes of a class and of its bases looked at, as far as code names them."""
+        for base in kind.__mro__:
+            self._note_owner(base, base.__module__)
+
+    def _note_owner(self, owner: Any, module: str) -> None:
+        if is_looked_into(module) and not is_installed(module):
+            self._owners.setdefault(id(owner), (owner, set()))
+
+    def of_named(self) -> list[Any]:
+        """Returns the pictures of attributes of the classes and modules that were met.
+
+        Those are looked at that the functions met name, and methods that nobody needs to name.
+        """
+        out: list[Any] = []
+        while found := [
+            (table, name)
+            for owner, known in list(self._owners.values())
+            for table in [vars(owner)]
+            for name in names_to_look_at(table, self._words, known)
+        ]:
+            out += [(name, self.at(table.get, name)) for table, name in found]
+        return out
+
     def _of_tensor(self, x: Any) -> Any:
         if id(x) in self._given:
             return Tensor, type(x), self._numbers[id(x)]
@@ -182,8 +227,10 @@ class Picture:
             else:
                 self._cells.append(cell)
                 out.append(self.of(value))
-        table = x.__globals__
-        out += [self.at(table.get, name) for name in names_in(x.__code__) if name in table]
+        self._functions.append(x)
+        table, names = x.__globals__, names_in(x.__code__)
+        self._words.update(dict.fromkeys(names))
+        out += [self.at(table.get, name) for name in names if name in table]
         return *out, self.of(vars(x))
 
     # -- comparison
@@ -205,9 +252,37 @@ class Picture:
             chain.from_iterable(self._views),
             map(call, self._getters, self._names),
             map(contents, self._cells),
+            map(code, self._functions),
             map(version, self._tensors),
             (END,),
         )
+
+
+def slots_of(kind: type) -> list[str]:
+    """Returns the names of the slots of a class and of its bases."""
+    tables = [vars(base) for base in kind.__mro__ if is_looked_into(base.__module__)]
+    return [n for table in tables for n, x in table.items() if type(x) is MemberDescriptorType]
+
+
+def slot_of(x: Any, name: str) -> Any:
+    """Returns what a slot holds, which may be nothing."""
+    return getattr(x, name, MISSING)
+
+
+def names_to_look_at(table: Any, words: dict[str, None], known: set[str]) -> list[str]:
+    """Returns names in a table that are among words, or of methods that Python or modules call.
+
+    Names that are known are left out, and the others are known from then on.
+    """
+    called = [n for n, x in table.items() if isinstance(x, FunctionType) and is_called_unnamed(n)]
+    names = [name for name in (*words, *called) if name in table and name not in known]
+    known.update(names)
+    return list(dict.fromkeys(names))
+
+
+def is_called_unnamed(name: str) -> bool:
+    """Says whether methods of a name are called by those who do not name it."""
+    return name == "forward" or (name.startswith("__") and name.endswith("__"))
 
 
 class ChangeCount:

@@ -4,6 +4,7 @@ import itertools
 import types
 import warnings
 from argparse import Namespace
+from dataclasses import dataclass
 
 import pytest
 
@@ -284,3 +285,84 @@ def test_whether_a_parameter_requires_grad_is_not_guessed():
         assert torch.equal(compiled(x), net(x))
     net.weight.requires_grad_(False)
     assert torch.equal(compiled(x), net(x))
+
+
+SETTINGS = types.ModuleType("settings_of_a_test")
+
+
+class Options:
+    base = 1.0
+
+    def __call__(self, x):
+        return x * self.base + SCALE
+
+    @property
+    def scale(self):
+        return SCALE
+
+
+@dataclass(slots=True)
+class SlottedOptions:
+    scale: float = 1.0
+
+
+options, slotted_options = Options(), SlottedOptions()
+READS = {
+    "a class": lambda x: x * Options.base,
+    "an attribute of the class": lambda x: x * options.base,
+    "what a method reads": lambda x: options(x),
+    "what a property reads": lambda x: x * options.scale,
+    "a slot": lambda x: x * slotted_options.scale,
+    "a module": lambda x: x * SETTINGS.scale,
+    "what a module's method reads": nn.Sequential(nn.Identity()),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_classes_modules_and_slots(name, monkeypatch):
+    class Reader(nn.Module):
+        def forward(self, x):
+            return READS[name](x)
+
+    monkeypatch.setattr(SETTINGS, "scale", 1.0, raising=False)
+    through = Reader()
+    functions = READS[name], through, lambda x: through(x)
+    compiled = [torch.compile(function, fullgraph=True) for function in functions]
+    x = torch.ones(2)
+    for scale in (1.0, 2.0, 3.0):
+        monkeypatch.setattr(Options, "base", scale)
+        monkeypatch.setattr(SETTINGS, "scale", scale)
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        monkeypatch.setattr(slotted_options, "scale", scale)
+        for _ in range(3):
+            assert [call(x).tolist() for call in compiled] == 3 * [READS[name](x).tolist()]
+
+
+def test_a_function_that_gets_other_code():
+    def given(x):
+        return 2 * x
+
+    compiled = torch.compile(given)
+    assert compiled(torch.ones(1)).item() == 2
+    given.__code__ = (lambda x: 3 * x).__code__
+    assert compiled(torch.ones(1)).item() == 3
+
+
+@pytest.mark.parametrize("change", ["clear", "reverse"])
+def test_lists_of_tensors_that_no_plan_has_read(change):
+    class Reading(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept = [torch.ones(1), torch.zeros(1)]
+
+        def forward(self, x):
+            return sum(self.kept, x) if len(x) > 2 else x
+
+    net = Reading()
+    compiled = torch.compile(net, fullgraph=True)
+    for _ in range(2):
+        compiled(torch.ones(2))
+    getattr(net.kept, change)()
+    net.kept.append(torch.full((1,), 5.0))
+    for size in (2, 3, 3):
+        assert torch.equal(compiled(torch.ones(size)), net(torch.ones(size)))

@@ -170,6 +170,26 @@ def test_a_trial_tells_whose_bits_machine_code_has(monkeypatch):
 
 
 @needs_code
+def test_a_trial_is_one_of_operands_that_lie_alike():
+    (x, w), params = CALL
+    wanted = KERNELS["conv"](x, w, **params)
+    types = [(v.shape, v.dtype) for v in (x, w, wanted)]
+    code = eager_convolutions.telling_convolution("conv", types, params)
+
+    def kernel(x, w, **params):
+        out = code((x, w))
+        return out if w.flags.c_contiguous else np.nextafter(out, np.float32(np.inf))
+
+    run = eager_code.by_machine_code("conv", kernel)
+    with ft.config.using(benchmark=False):
+        for weights in (w, np.asfortranarray(w), np.repeat(w, 2, 3)[..., ::2]):
+            for _ in range(3):
+                same(run(x, weights, **params), kernel(x, weights, **params))
+                assert compiled() == ["conv"]
+    assert [kind.code is not None for kind in known()] == [True, False, False]
+
+
+@needs_code
 @pytest.mark.parametrize("layout", ["plain", "fortran", "strided", "read-only", "unaligned"])
 def test_operands_that_lie_otherwise(layout):
     x, w = normal((3, 16, 9, 10)), normal((24, 16, 3, 3))

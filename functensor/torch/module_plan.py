@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..tensors import Tensor, no_grad
-from .compiling import MOST_STATES, CompiledFunction
+from .compiling import CompiledFunction
 from .given_values import called_with
 from .module_contents import ModuleContents, PlanArguments
 from .module_reads import Reads, attribute_picture, noting_reads, passed_on
@@ -18,6 +18,7 @@ from .nn.module_hooks import (
     BEHIND_ALL,
     WITH_KEYWORDS,
 )
+from .watched_calls import MOST_STATES
 from .watched_values import MISSING, ChangeCount, Picture
 
 __all__ = ["ModulePlan", "compile_in_place"]
@@ -60,6 +61,7 @@ class ModuleState:
         for part in {id(x): x for x in (*parts, *(x for x, _ in self.reads.values()))}.values():
             for table in (vars(part), part._parameters, part._buffers, part._modules):
                 picture.watch_table(table)
+            picture.note_classes(type(part))
         look: dict[Any, Any] = {"hooks of all modules": [picture.of(x) for x in HOOKS_OF_ALL]}
         for key, (part, name) in self.reads.items():
             look[key] = attribute_picture(picture, part, name)

@@ -26,7 +26,7 @@ from ..jitting.signature import exact
 from ..tensors import Tensor
 from .nn.module import Module
 
-__all__ = ["MISSING", "ChangeCount", "Picture", "is_looked_into"]
+__all__ = ["MISSING", "PLAIN", "ChangeCount", "Picture", "is_looked_into"]
 
 PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 SEQUENCES = list, tuple, set, frozenset, deque
@@ -157,10 +157,10 @@ class Picture:
             self._note_owner(x, x.__name__)
             return Same(x)
         if isinstance(x, type):
-            self._note_classes(x)
+            self.note_classes(x)
             return Same(x)
         if self._in_modules if isinstance(x, Module) else is_looked_into(kind.__module__):
-            self._note_classes(kind)
+            self.note_classes(kind)
             table = getattr(x, "__dict__", None)
             inner += self.of_table(table) if isinstance(table, dict) else ()
             inner += [self.at(partial(slot_of, x), name) for name in slots_of(kind)]
@@ -185,7 +185,7 @@ class Picture:
         self._names.append(name)
         return self.of(get(name))
 
-    def _note_classes(self, kind: type) -> None:
+    def note_classes(self, kind: type) -> None:
         """Has the attributes of a class and of its bases looked at, as far as code names them."""
         for base in kind.__mro__:
             self._note_owner(base, base.__module__)

@@ -366,3 +366,80 @@ def test_lists_of_tensors_that_no_plan_has_read(change):
     net.kept.append(torch.full((1,), 5.0))
     for size in (2, 3, 3):
         assert torch.equal(compiled(torch.ones(size)), net(torch.ones(size)))
+
+
+class Kinds(nn.Module):
+    by = 1.0
+
+    @classmethod
+    def factor(cls):
+        return cls.by
+
+    def forward(self, x):
+        return x * type(self).by * self.factor()
+
+
+def test_attributes_that_a_module_reads_of_its_class(monkeypatch):
+    net = Kinds()
+    compiled = torch.compile(net, fullgraph=True)
+    for by in (1.0, 2.0, 3.0):
+        monkeypatch.setattr(Kinds, "by", by)
+        for _ in range(3):
+            assert compiled(torch.ones(1)).item() == by * by
+
+
+class Scaler(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by = 1.0
+        self.register_buffer("weight", torch.ones(1))
+
+    def forward(self, x):
+        return self.scaled(x)
+
+    def scaled(self, x):
+        return x * self.by * self.weight
+
+    decorated = torch.compile(scaled, fullgraph=True)
+
+
+def scaled_by(scaler, x):
+    return scaler.scaled(x)
+
+
+ARGUMENTS = {
+    "an argument": lambda compiled, scaler, x: compiled(scaler, x),
+    "in a list": lambda compiled, scaler, x: compiled([scaler], x),
+    "in a dictionary": lambda compiled, scaler, x: compiled({"scaler": scaler}, x),
+    "by its name": lambda compiled, scaler, x: compiled(x=x, scaler=scaler),
+    "a module's": lambda compiled, scaler, x: compiled(scaler, x),
+    "a method's": lambda compiled, scaler, x: scaler.decorated(x),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_objects_among_arguments_may_change(name):
+    class Calling(nn.Module):
+        def forward(self, scaler, x):
+            return scaler.scaled(x)
+
+    def call(scaler, x):
+        inner = scaler[0] if isinstance(scaler, list) else scaler
+        return scaled_by(inner["scaler"] if isinstance(inner, dict) else inner, x)
+
+    compiled = torch.compile(Calling() if name == "a module's" else call, fullgraph=True)
+    scalers, x = [Scaler() for _ in range(3)], torch.ones(1)
+    for by in (1.0, 2.0, 3.0):
+        for scaler in scalers:
+            scaler.by = by
+            scaler.weight.add_(1)
+        for scaler in 3 * scalers:
+            found = ARGUMENTS[name](compiled, scaler, x)
+            assert found.item() == by * scaler.weight.item() == by * (1 + by)
+
+
+def test_many_objects_that_stay_end_no_plans():
+    compiled = torch.compile(scaled_by)
+    with warnings.catch_warnings(action="error"):
+        for scaler in 3 * [Scaler() for _ in range(18)]:
+            assert compiled(scaler, torch.ones(1)).item() == 1

@@ -221,12 +221,9 @@ class OnStream:
         }
         # All others stand in the first place until they are there.
         found = self._taken | self._handed_on
-        places = [found.get(place, 0) for place in range(len(order))]
-        self._in_place = items_of(places)
+        self._in_place = items_of([found.get(place, 0) for place in range(len(order))])
         if not found:
             self._in_place = lambda arrays: [None] * len(order)
-        # Whether the inputs are the results, in their order.
-        self._hands_on = bool(found) and places == [*range(len(text.inputs))]
 
     def run(
         self,
@@ -289,8 +286,7 @@ class OnStream:
         numbers: Sequence[Any],
         stream: Any,
     ) -> list[ndarray]:
-        alike = self._hands_on and not recording.copied_out
-        outs = arrays if alike else self._in_place(arrays)
+        outs = self._in_place(arrays)
         fresh = []
         for place, _, shape, dtype in recording.copied_out:
             outs[place] = made = ndarray(shape, dtype)
@@ -333,7 +329,9 @@ class OnStream:
         with cupy.cuda.using_allocator(pool.malloc):
             copied = {i: ndarray(arrays[i].shape, arrays[i].dtype) for i in sorted(moving)}
         given = [copied.get(i, x) for i, x in enumerate(arrays)]
-        memory = [None if place in copied else arrays[place] for place in self._taken.values()]
+        memory = [
+            None if place in copied else arrays[place] for place in self._taken.values()
+        ]
         captured_here.cublas, captured_here.kept, captured_here.launched = lane.cublas, [], ()
         # What caches have of the caller's stream is there when the graph runs, which is there, too.
         captured_here.stream = stream.ptr

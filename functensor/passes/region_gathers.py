@@ -60,7 +60,7 @@ def is_slow_alone(equation: Equation) -> bool:
     known = equation.outputs[0].type
     if known.size <= MOST_SINGLE_ELEMENTS or index_axes(equation) != (0, len(known.shape)):
         return False
-    return bool(get_backend("numpy").plan_threads() < 2)
+    return get_backend("numpy").plan_threads() < 2
 
 
 def is_in_bounds(

@@ -137,8 +137,8 @@ class LoopSchedule:
         if x.operation == "source":
             return (x.detail.elements,)
         if number in self._strides:
-            strides = self._strides[number]
-            return (1 + sum((self.graph.lengths[a] - 1) * strides.get(a, 0) for a in x.axes),)
+            steps = [(self.graph.lengths[a], self._strides[number].get(a, 0)) for a in x.axes]
+            return (1 + sum((length - 1) * abs(step) for length, step in steps),)
         return (*self._shape(x.axes), *(() if part is None else PARTS_OF_AN_ELEMENT))
 
     def _output(self, number: int, result: KernelResult) -> Buffer:
@@ -485,8 +485,8 @@ class LoopSchedule:
             buffer = self.inputs[number]
             index = self._index(buffer, node.axes, part)
             if number in self._strides:
-                strides = self._strides[number]
-                index = Index([(self.axes[a], strides.get(a, 0)) for a in sorted(node.axes)])
+                steps = [(self.axes[a], self._strides[number].get(a, 0)) for a in sorted(node.axes)]
+                index = Index(steps, -sum((x.extent - 1) * min(step, 0) for x, step in steps))
             home.statements.append(Load(value, buffer, index))
         elif node.operation == "place":
             home.statements.append(PlaceOf(value, self.axes[node.detail]))

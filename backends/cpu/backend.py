@@ -166,6 +166,12 @@ class NumpyBackend(protocol.Backend):
 
         return is_native(equation)
 
+    def plan_threads(self) -> int:
+        """Returns how many threads share the work of plans."""
+        from .plan.threads.pool import threads
+
+        return threads.number
+
     def native_test(
         self, program: ProgramLike, of_loop: bool = False
     ) -> Callable[[EquationLike], bool]:

@@ -20,6 +20,7 @@ from ..backends.logs import log_debug
 from ..passes.constants_in_order import constants_in_order
 from ..passes.fusion import fusion
 from ..passes.index_ranges import IndexRanges
+from ..passes.joined_forms import joined_forms
 from ..passes.kernel_forms import kernel_forms
 from ..passes.loop_forms import loop_forms
 from ..passes.pipeline import optimized
@@ -288,7 +289,7 @@ def scheduled_plan(program: Program, donated: Sequence[int]) -> Any:
 
 def native_program(program: Program) -> Program:
     """Returns a staged program in the form of which machine code is made: its regions are fused."""
-    forms = constants_in_order(kernel_forms(optimized(program, stacks=False)))
+    forms = constants_in_order(joined_forms(kernel_forms(optimized(program, stacks=False))))
     return fusion(forms, 0, get_backend("numpy").native_test(forms))
 
 

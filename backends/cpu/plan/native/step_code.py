@@ -173,7 +173,8 @@ class SegmentWithLoops(SegmentCode):
         super().__init__(blas, earlier, moved)
         self.computed_labels: list[LabelRead] = []
         self._inner = inner
-        self._numbers = DeferredNumbers(Counter() if uses is None else uses)
+        self._uses: Counter[VariableLike] = Counter() if uses is None else uses
+        self._numbers = DeferredNumbers(self._uses)
 
     def _close_numbers(self) -> None:
         """Makes a kernel of the deferred equations of numbers."""

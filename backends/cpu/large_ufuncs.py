@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import row_blocks
+from .blocks import order_in_memory, row_blocks
 from .parallel import is_done_side_by_side, is_sharing_possible
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def shared_ufunc(ufunc: Any, x: Buffer, *others: Any, turned: bool = False) -> A
     shared = x.dtype.char in "fd" and x.dtype.isnative and is_sharing_possible()
     if not (shared and all(fits_beside(y, x) for y in others)):
         return ufunc(*operands)
-    order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
+    order = order_in_memory(x)
     if not x.transpose(order).flags.c_contiguous:
         return ufunc(*operands)
     result = np.empty_like(x)

@@ -23,8 +23,11 @@ __all__ = ["LARGE_UFUNCS", "shared_when_large"]
 
 # Functions whose result for an element does not depend on where in an array it lies.
 LARGE_UFUNCS = frozenset(
-    {"add", "divide", "exp", "log", "log1p", "multiply", "negative", "sqrt", "square", "subtract"}
-)
+    {
+        "add", "divide", "exp", "log", "log1p", "multiply", "negative", "sqrt", "square",
+        "subtract", "tanh",
+    }
+)  # fmt: skip
 # Arrays of fewer elements take less time than it may take to wake a thread.
 FEWEST_SHARED_ELEMENTS = 1 << 19
 ELEMENTS_OF_A_PART = 1 << 17

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..config import config
 from ..restoring import quiet
+from .blocks import order_in_memory
 from .eager_ways import EAGER_WAYS
 
 if TYPE_CHECKING:
@@ -184,11 +185,6 @@ class Kind:
 
 
 kinds: dict[Any, Kind] = {}
-
-
-def order_in_memory(x: Buffer) -> list[int]:
-    """Returns the axes of an array, the one whose elements lie farthest apart first."""
-    return sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
 
 
 def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:

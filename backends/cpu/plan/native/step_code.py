@@ -23,12 +23,7 @@ from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT, DeferredNumbers, uses_in_program
 from .region_graph import NotNative
 from .run_again import equations_needed, runs_on_buffers
-from .segment_code import (
-    LARGEST_PRODUCT,
-    MOST_SEGMENT_EQUATIONS,
-    SegmentCall,
-    SegmentCode,
-)
+from .segment_code import LARGEST_PRODUCT, MOST_SEGMENT_EQUATIONS, SegmentCall, SegmentCode
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape

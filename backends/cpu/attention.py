@@ -26,6 +26,9 @@ __all__ = ["attention", "attention_grad"]
 
 # The number of scores of a block.
 BLOCK_SCORES = 1 << 17
+# Products of up to so many multiplications by a transposed matrix take OpenBLAS twice as long as a
+# copy of the matrix, and the product with that.
+LARGEST_SMALL_PRODUCT = 1_000_000
 # So many masks of blocks are kept for the next call.
 MOST_KEPT_MASKS = 16
 
@@ -85,7 +88,7 @@ def attention_grad(
             own_q = working(queries[many, rows]) * (shares * shares.dtype.type(scale))
             by_v[many, seen, :outputs] += np.matmul(powers.swapaxes(1, 2), own_g * shares)
             # The derivative of softmax: that by every weight less the mean of a query.
-            slopes = np.matmul(own_g, working(values[many, seen]).swapaxes(1, 2))
+            slopes = times_transposed(own_g, working(values[many, seen]))
             slopes -= np.vecdot(own_g, working(outs[many, rows]))[..., np.newaxis]
             powers *= slopes
             part = np.matmul(powers, working(keys[many, seen]))
@@ -130,7 +133,7 @@ def blocks_of_powers(
         seen = slice(min(length, rows.stop) if causal else length)
         own = working(queries[whole, rows])
         own = own * own.dtype.type(scale)
-        scores = np.matmul(own, working(keys[whole, seen]).swapaxes(1, 2))
+        scores = times_transposed(own, working(keys[whole, seen]))
         if own_masks is not None:
             part = own_masks[:, rows, seen]
             if part.dtype.kind == "b":
@@ -147,6 +150,13 @@ def blocks_of_powers(
             else:
                 np.copyto(scores, -np.inf, where=unseen)
         yield rows, *powers_of(scores, unseen)
+
+
+def times_transposed(x: Buffer, y: Buffer) -> Any:
+    """Returns the products of the matrices of a stack and the transposed ones of another."""
+    turned = y.swapaxes(1, 2)
+    work = x.shape[1] * x.shape[2] * y.shape[1]
+    return np.matmul(x, np.ascontiguousarray(turned) if work <= LARGEST_SMALL_PRODUCT else turned)
 
 
 @lru_cache(maxsize=MOST_KEPT_MASKS)

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..restoring import quiet
+from .block_loops import has_run_loops
 from .parallel import side_by_side
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
-__all__ = ["blockwise", "flat_in_memory", "inexact", "row_blocks", "shaped_like"]
+__all__ = [
+    "blockwise", "flat_in_memory", "inexact", "order_in_memory", "row_blocks", "shaped_like",
+]  # fmt: skip
 
 # Elements of a block. Smaller ones lose their gain to the calls, larger ones leave the cache.
 BLOCK_ELEMENTS = 65536
@@ -28,13 +31,18 @@ def row_blocks(count: int, width: int, elements: int = 0) -> Iterator[slice]:
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
+def order_in_memory(x: Buffer) -> list[int]:
+    """Returns the axes of an array, the one whose elements lie farthest apart first."""
+    return sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
+
+
 def flat_in_memory(*arrays: Buffer) -> list[Buffer] | None:
     """Returns views of arrays with one axis, whose elements follow each other as in memory.
 
     None is returned unless all have the same shape and strides, without gaps.
     """
     first = arrays[0]
-    order = sorted(range(first.ndim), key=first.strides.__getitem__, reverse=True)
+    order = order_in_memory(first)
     if not first.transpose(order).flags.c_contiguous:
         return None
     if any(x.shape != first.shape or x.strides != first.strides for x in arrays):
@@ -80,7 +88,9 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
             if out.size <= BLOCK_ELEMENTS:
                 kernel(values, out, *[np.empty_like(out) for _ in range(spare)], **params)
             else:
-                pieces(values.reshape(-1), out.reshape(-1), params)
+                flat = values.reshape(-1)
+                if not has_run_loops(kernel, spare, flat, out.reshape(-1), params):
+                    pieces(flat, out.reshape(-1), params)
         if getattr(x, "dtype", None) == np.float16:
             out = out.astype(np.float16)
         return out if out.ndim else out[()]

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..config import config
 from ..restoring import quiet
+from .blocks import order_in_memory
 from .eager_ways import EAGER_WAYS
 
 if TYPE_CHECKING:
@@ -185,11 +186,6 @@ class Kind:
 
 
 kinds: dict[Any, Kind] = {}
-
-
-def order_in_memory(x: Buffer) -> list[int]:
-    """Returns the axes of an array, the one whose elements lie farthest apart first."""
-    return sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
 
 
 def is_dense(x: Buffer, order: Sequence[int]) -> bool:

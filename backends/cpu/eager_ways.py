@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..plan_makers import LEFT_OUT_BY_PLANS, PLAN_MAKERS
+from .blocks import flat_in_memory, order_in_memory
 
 if TYPE_CHECKING:
-    from ..annotations import Buffer
+    from ..annotations import Buffer, DType, Shape
 
 __all__ = [
-    "CONVOLUTIONS", "EAGER_WAYS", "FEWEST_CHANNELS", "MOST_WINDOW_ELEMENTS", "PLANNED", "PLANS",
-    "POOLS", "Way",
+    "CHOICES", "CHOSEN", "CONVOLUTIONS", "EAGER_WAYS", "FEWEST_CHANNELS", "MOST_WINDOW_ELEMENTS",
+    "PLANNED", "PLANS", "POOLS", "Way",
 ]  # fmt: skip
 
 # The primitives whose kernels go over their operands many times. A plan of the one primitive is
@@ -45,9 +46,12 @@ IN_C_ORDER = frozenset(
 COUNTING_KINDS = "iub"
 CONVOLUTIONS = ("conv", "conv_input_grad", "conv_kernel_grad")
 POOLS = ("max_pool", "max_pool_argmax", "pool_scatter")
+# Those that choose between elements, one by one, in more than one pass or through many branches.
+CHOICES = ("relu", "relu_grad")
 # Convolutions of fewer multiplications, and pools of fewer elements, stay with NumPy.
 SMALLEST_WORK = 1 << 18
 FEWEST_POOLED = 1 << 16
+FEWEST_CHOSEN = 1 << 17
 # Of fewer channels, where these lie last, too few elements are computed at a time.
 FEWEST_CHANNELS = 8
 # The kernel of a larger window would have a long text.
@@ -139,6 +143,45 @@ def has_channels_last(x: Buffer) -> bool:
     return bool(x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous)
 
 
+def key_of_choice(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    """Returns the key of a primitive of elements that lie in the same order, without gaps."""
+    from .plan.threads.pool import threads  # only for large work
+
+    first = operands[0]
+    for x in operands:
+        if type(x) is not np.ndarray or x.dtype != first.dtype:
+            return None
+        if not (x.flags.aligned and x.dtype.isnative):
+            return None
+    if flat_in_memory(*operands) is None:
+        return None
+    return name, threads.number, first.dtype.char, first.size
+
+
+def plan_of_elements(
+    name: str, types: Sequence[tuple[Shape, DType]], params: Mapping[str, Any]
+) -> Callable[[Sequence[Buffer]], Any] | None:
+    """Returns what computes a primitive of elements by a plan of arrays with one axis.
+
+    Args:
+        name, types, params: those of a maker of `Way`.
+    """
+    plan = PLAN_MAKERS[0]()(name, [((prod(shape),), dtype) for shape, dtype in types], params)
+    if plan is None:
+        return None
+
+    def run(operands: Sequence[Buffer]) -> Any:
+        flat = flat_in_memory(*operands)
+        out = None if flat is None else plan(flat)
+        if out is None:
+            return None
+        order = order_in_memory(operands[0])
+        lying = out.reshape([operands[0].shape[axis] for axis in order])
+        return lying.transpose(np.argsort(order))
+
+    return run
+
+
 def key_of_shared(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
     """Returns the key of a primitive whose work threads share; None where memory lies oddly."""
     from .plan.threads.pool import threads  # only for large work
@@ -164,7 +207,9 @@ CONVOLVED = Way(
     tried=True,
 )
 POOLED = Way(1, key_of_pool, maker_in(".plan.native.channel_pools", "pool_run"), exact=True)
+CHOSEN = Way(FEWEST_CHOSEN, key_of_choice, lambda: plan_of_elements, exact=True)
 EAGER_WAYS = {
+    **dict.fromkeys(CHOICES, CHOSEN),
     **dict.fromkeys(PLANNED, PLANS),
     **dict.fromkeys(CONVOLUTIONS, CONVOLVED),
     **dict.fromkeys(POOLS, POOLED),

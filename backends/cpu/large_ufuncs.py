@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import row_blocks
+from .blocks import order_in_memory, row_blocks
 from .parallel import is_done_side_by_side, is_sharing_possible
 
 if TYPE_CHECKING:
@@ -23,8 +23,11 @@ __all__ = ["LARGE_UFUNCS", "shared_when_large"]
 
 # Functions whose result for an element does not depend on where in an array it lies.
 LARGE_UFUNCS = frozenset(
-    {"add", "divide", "exp", "log", "log1p", "multiply", "negative", "sqrt", "square", "subtract"}
-)
+    {
+        "add", "divide", "exp", "log", "log1p", "multiply", "negative", "sqrt", "square",
+        "subtract", "tanh",
+    }
+)  # fmt: skip
 # Arrays of fewer elements take less time than it may take to wake a thread.
 FEWEST_SHARED_ELEMENTS = 1 << 19
 ELEMENTS_OF_A_PART = 1 << 17
@@ -58,7 +61,7 @@ def shared_ufunc(ufunc: Any, x: Buffer, *others: Any, turned: bool = False) -> A
     shared = x.dtype.char in "fd" and x.dtype.isnative and is_sharing_possible()
     if not (shared and all(fits_beside(y, x) for y in others)):
         return ufunc(*operands)
-    order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
+    order = order_in_memory(x)
     if not x.transpose(order).flags.c_contiguous:
         return ufunc(*operands)
     result = np.empty_like(x)

@@ -273,6 +273,12 @@ class StatementPrinter:
         elif stride == 0 and not picks:
             one = lines.let(f"load {element}, ptr {address}, align {size}")
             found = self._copied(one, buffer.dtype)
+        elif width > 1 and stride == -1 and not picks and self._mask is None:
+            first = lines.let(f"getelementptr {element}, ptr {address}, i64 {1 - width}")
+            found = lines.let(f"load {kind}, ptr {first}, align {size}")
+            turned = ", ".join(f"i32 {i}" for i in reversed(range(width)))
+            turned = f"{kind} poison, <{width} x i32> <{turned}>"
+            found = lines.let(f"shufflevector {kind} {found}, {turned}")
         elif width > 1 and (stride != 1 or picks or self._mask is not None):
             given = [("i32", str(size)), (shown_type("i1", width), self._shown_mask())]
             given.append((kind, ones(element, width)))

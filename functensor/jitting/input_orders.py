@@ -121,7 +121,8 @@ def with_inputs_in_order(program: Program, orders: InputOrders) -> Program:
         steps = order if isinstance(order, Steps) else None
         axes = tuple(range(len(order))) if steps is not None else order
         shape = tuple([x.type.shape[a] for a in axes])
-        inputs[i] = Variable(ShapeDtype(shape, x.type.dtype), x.device, strides=steps)
+        inputs[i] = Variable(ShapeDtype(shape, x.type.dtype), x.device)
+        inputs[i].strides = steps
         back = tuple([axes.index(i) for i in range(len(axes))])
         turned_back.append(Equation(registry["transpose"], [inputs[i]], {"axes": back}, [x]))
     equations = [*turned_back, *program.equations]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
+from ..backends import get as get_backend
 from ..backends.region_functions import GATHERS
 from ..primitives.core.index_key import ARRAY, Layout
 from ..programs.program import Equation, Variable, type_of
@@ -54,12 +55,12 @@ def is_slow_alone(equation: Equation) -> bool:
 
     NumPy does that as well.
     """
-    from ..backends.cpu.plan.threads.pool import threads  # only where machine code is made
-
-    if equation.primitive.name != "index" or not is_gather(equation) or threads.number > 1:
+    if equation.primitive.name != "index" or not is_gather(equation):
         return False
     known = equation.outputs[0].type
-    return known.size > MOST_SINGLE_ELEMENTS and index_axes(equation) == (0, len(known.shape))
+    if known.size <= MOST_SINGLE_ELEMENTS or index_axes(equation) != (0, len(known.shape)):
+        return False
+    return get_backend("numpy").plan_threads() < 2
 
 
 def is_in_bounds(

@@ -272,6 +272,25 @@ def test_pools_have_the_bits_of_numpy(shape, windows, dtype, special):
 
 
 @needs_code
+@pytest.mark.parametrize("layout", ["plain", "fortran", "channels last", "strided", "unaligned"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_choices_between_elements_have_the_bits_of_numpy(monkeypatch, dtype, layout):
+    monkeypatch.setattr(eager_ways.CHOSEN, "fewest", 0)
+    x, y = normal((3, 16, 9, 10), dtype), normal((3, 16, 9, 10), dtype, 1)
+    special = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0], dtype)
+    for i, a in enumerate((x, y)):
+        a.flat[: 36 * 36] = np.resize(special if i else np.repeat(special, 6), 36 * 36)
+    x, y = (channels_last(a) if layout == "channels last" else laid_out(a, layout) for a in (x, y))
+    with ft.config.using(benchmark=False), np.errstate(all="raise"):
+        for _ in range(3):
+            same(eager("relu", y), KERNELS["relu"](y))
+            same(eager("relu_grad", x, y), KERNELS["relu_grad"](x, y))
+            found = compiled()
+    is_flat = layout not in ("strided", "unaligned")
+    assert found == (["relu", "relu_grad"] if is_flat else [])
+
+
+@needs_code
 def test_derivatives_of_pools():
     x = fnp.asarray(channels_last(normal((3, 16, 8, 10))))
 

@@ -222,6 +222,15 @@ def cpu_plan(
     return CpuPlan(with_machine_code(parts, written.machine) if native else parts)
 
 
+def shown_functions(
+    program: ProgramLike, donated: Sequence[int], kernels: Kernels, llvm: bool
+) -> str:
+    """Returns the text of the functions of a plan with machine code; see `shown_kernels`."""
+    from .native.shown_kernels import shown_kernels  # only where machine code is made
+
+    return shown_kernels(Straight(program, frozenset(donated), kernels, None, False, True), llvm)
+
+
 def plan_parts(written: Straight) -> PlanParts:
     """Returns what a plan is put together of, but for machine code."""
     source, machine = written.source, written.machine

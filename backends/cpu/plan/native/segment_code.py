@@ -26,8 +26,10 @@ from .label_code import Labels, write_label_test
 from .layout_code import write_layout_test
 from .layouts import (
     LayOut,
+    below,
     broadcast_strides,
     c_strides,
+    flip_key,
     identity_of,
     in_c_order,
     strides_of,
@@ -52,7 +54,7 @@ LARGEST_VECTOR_PRODUCT = 1 << 20
 # The effort of a multiplication, and that of a product's own loops beside it.
 PRODUCT_EFFORT, OWN_PRODUCT_EFFORT = 0.3, 50
 WRONG_LAYOUT, WRONG_LABEL = 1, 2
-VIEW_NAMES = frozenset({"index", "reshape", "stop_gradient", "transpose"})
+VIEW_NAMES = frozenset({"flip", "index", "reshape", "stop_gradient", "transpose"})
 
 
 class SegmentCall(NamedTuple):
@@ -88,6 +90,8 @@ class SegmentCode:
     """
 
     largest_vector_product = LARGEST_VECTOR_PRODUCT
+    # Whether kernels read arrays from their ends on.
+    reads_backwards = False
 
     def __init__(
         self,
@@ -303,8 +307,9 @@ class SegmentCode:
         elif name == "stop_gradient":
             offset, strides = lying.offset, lying.strides
         else:
-            part = lying.part(params["key"].native)
-            if part.shape != out.type.shape or min(part.strides, default=0) < 0:
+            part = lying.part(flip_key(equation) if name == "flip" else params["key"].native)
+            backwards = min(part.strides, default=0) < 0 and not self.reads_backwards
+            if part.shape != out.type.shape or backwards:
                 raise NotNative("no view")
             return part
         return LayOut(lying.owner, offset, out.type.shape, strides)
@@ -444,9 +449,9 @@ class SegmentCode:
         own = identity_of(x.owner)
         # Addresses that stayed in registers would take LLVM a time that grows with their square.
         pointer = self._pointers.get(own) or self._data(str(self._numbers_of_objects[own]))
-        if not x.offset:
+        offset = (x.offset - below(x.shape, x.strides)) * operand_dtype(x.owner).itemsize
+        if not offset:
             return pointer
-        offset = x.offset * operand_dtype(x.owner).itemsize
         return self.lines.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
     def _write_call(self, call: SegmentCall, module: Module, offset: int) -> None:

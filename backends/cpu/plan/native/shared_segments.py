@@ -24,7 +24,7 @@ from .elementwise_nodes import operand_dtype, operand_shape
 from .label_code import Labels
 from .layouts import LayOut, broadcast_strides, in_c_order
 from .matrix_pairs import strides_in_rows
-from .native_run import STREAM_EFFORT
+from .native_run import STREAM_EFFORT, has_gathers
 from .number_kernels import is_of_numbers
 from .region_graph import NotNative
 from .region_kernels import RegionKernel
@@ -74,6 +74,7 @@ class SharedSegment(SegmentWithLoops):
     """
 
     is_shared = False
+    reads_backwards = True
     # How many equations of numbers it has.
     _count_of_numbers = 0
 
@@ -127,6 +128,23 @@ class SharedSegment(SegmentWithLoops):
             self._count_of_numbers += 1
             return
         super()._add(equation)
+
+    def _region(self, equation: EquationLike) -> None:
+        if has_gathers(equation.primitive):
+            self._turn(equation.operands)
+        self._turn([x for x in equation.operands if operand_dtype(x).kind == "c"])
+        super()._region(equation)
+
+    def _product(self, equation: EquationLike) -> None:
+        self._turn(equation.operands)
+        super()._product(equation)
+
+    def _turn(self, operands: Sequence[Operand]) -> None:
+        """Copies arrays that lie backwards."""
+        for x in filter(is_variable, operands):
+            lying = self._layout(x)
+            if min(lying.strides, default=0) < 0:
+                self._lying[x] = self._copied(lying)
 
     def _add_region(
         self, region: RegionKernel, given: Sequence[LayOut], outs: Sequence[LayOut]

@@ -1,0 +1,180 @@
+"""Kernels of blocks as machine code that calls NumPy's loops: NumPy's bits, and nobody waits."""
+
+import threading
+
+import numpy as np
+import pytest
+from support.drawn_operands import laid_out
+
+from functensor.backends.cpu import activations, block_loops, blocks, error_function
+from functensor.backends.cpu.plan.threads import pool
+from functensor.backends.native import machine
+from functensor.backends.native.ufunc_loops import loop_of
+
+needs_code = pytest.mark.skipif(not machine.compiles_here(), reason=machine.why_not())
+EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-40, 90.0, -90.0]
+FUNCTIONS = {
+    "gelu": lambda x: activations.gelu(x, approximate=True),
+    "slope of gelu": lambda x: activations.gelu_unit_grad(x, approximate=True),
+    "exact gelu": lambda x: activations.gelu(x, approximate=False),
+    "sigmoid": activations.sigmoid,
+    "silu": activations.silu,
+    "slope of silu": lambda x: activations.silu_grad(x, x),
+    "softplus": activations.softplus,
+    "erf": error_function.erf,
+}
+# The error function chooses between formulas by its operand.
+LISTED = {*FUNCTIONS} - {"erf"}
+
+
+@pytest.fixture(autouse=True)
+def small_and_soon(monkeypatch):
+    """Makes machine code of small work too, after the first call."""
+    monkeypatch.setattr(block_loops, "known_kernels", {})
+    monkeypatch.setattr(block_loops, "CALLS_BEFORE", 1)
+    monkeypatch.setattr(block_loops, "BLOCK_BYTES", 1 << 8)
+    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr(pool.threads, "number", 2)
+
+
+def known():
+    """Returns what is known of kernels, once all that is to be made is there."""
+    found = [*block_loops.known_kernels.values()]
+    for each in found:
+        assert each.job is None or each.job.wait(60)
+        assert each.job is None or each.job.error is None, each.job.error
+    return found
+
+
+def numbers(length, dtype="f", seed=0):
+    x = (5 * np.random.default_rng(seed).normal(size=length)).astype(dtype)
+    x[: len(EDGES)] = EDGES
+    return x
+
+
+@needs_code
+@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_have_the_bits_of_numpy(monkeypatch, name, dtype):
+    operands = [numbers(length, dtype) for length in (101, 64 * 8, 64 * 8 + 1, 3001)]
+    with monkeypatch.context() as patch:
+        patch.setattr(blocks, "has_run_loops", lambda *given: False)
+        wanted = [FUNCTIONS[name](x) for x in operands]
+    for _ in range(6):
+        for x, right in zip(operands, wanted, strict=True):
+            got = FUNCTIONS[name](x)
+            assert (got.dtype, got.tobytes()) == (right.dtype, right.tobytes())
+        found = known()
+    assert [each.loops is not None for each in found] == [name in LISTED] * len(found)
+
+
+@needs_code
+@pytest.mark.parametrize("layout", ["plain", "fortran", "strided", "read-only", "unaligned"])
+def test_operands_that_lie_otherwise(layout):
+    x = numbers(600).reshape(20, 30)
+    wanted = activations.silu(x)
+    known()
+    for _ in range(2):
+        np.testing.assert_array_equal(activations.silu(laid_out(x, layout)), wanted)
+
+
+def copies(x, out):
+    np.copyto(out, x)
+
+
+def reduces(x, out):
+    np.subtract(x, np.maximum.reduce(x), out=out)
+
+
+def takes_parts(x, out):
+    np.negative(x[:1], out=out[:1])
+
+
+def makes_memory(x, out):
+    np.multiply(x + x, 2.0, out=out)
+
+
+def casts(x, out):
+    np.add(x, np.float64(1), out=out, casting="unsafe")
+
+
+@pytest.mark.parametrize("kernel", [copies, reduces, takes_parts, makes_memory, casts])
+def test_kernels_that_do_something_else_are_not_listed(kernel):
+    with pytest.raises(block_loops.NotNoted):
+        block_loops.BlockLoops(kernel, 0, np.dtype("f"), {})
+
+
+def looks_at_numbers(x, out):
+    (np.exp if float(np.asarray(x)[0]) == 1 else np.negative)(x, out=out)
+
+
+@needs_code
+def test_a_trial_tells_other_bits():
+    block_loops.BlockLoops(looks_at_numbers, 0, np.dtype("f"), {})
+    with pytest.raises(block_loops.NotNoted, match="other bits"):
+        block_loops.tried(looks_at_numbers, 0, np.dtype("f"), {})
+    run, x = blocks.blockwise(looks_at_numbers), numbers(1000)
+    for _ in range(2):
+        np.testing.assert_array_equal(run(x), -x)
+        (found,) = known()
+        assert found.loops is None
+
+
+def test_without_machine_code_numpy_computes_all(monkeypatch):
+    monkeypatch.setenv("FUNCTENSOR_NATIVE", "0")
+    x = numbers(1000)
+    for _ in range(2):
+        activations.silu(x)
+        (found,) = known()
+        assert found.loops is None
+
+
+@needs_code
+def test_a_job_that_was_dropped_begins_again():
+    x = numbers(1000)
+    activations.silu(x)
+    (found,) = known()
+    # As in the child of a fork.
+    found.loops, found.job.dropped = None, True
+    activations.silu(x)
+    (found,) = known()
+    assert found.loops is not None
+
+
+@needs_code
+def test_several_threads():
+    operands = [numbers(5000, seed=i) for i in range(4)]
+    activations.softplus(operands[0])
+    wanted = [activations.softplus(x).tobytes() for x in operands]
+    known()
+    failed, met = [], threading.Barrier(4)
+
+    def work(number):
+        met.wait(30)
+        found = [activations.softplus(operands[number]).tobytes() for _ in range(50)]
+        failed.extend([number] * (found != [wanted[number]] * 50))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+def test_lengths_are_bounded(monkeypatch):
+    loops = object.__new__(block_loops.BlockLoops)
+    loops.block, loops.number, loops.calls, loops.lengths = 64, 0, [], {}
+    monkeypatch.setattr(block_loops, "MOST_LENGTHS", 2)
+    for length in (100, 200, 300, 100):
+        assert loops._described(length)[0][1] == length
+        assert len(loops.lengths) <= 2
+
+
+def test_loops_of_ufuncs():
+    found = loop_of(np.exp, "ff")
+    assert found is not None
+    assert found[0]
+    assert found != loop_of(np.exp, "dd")
+    assert loop_of(np.exp, "??") is None
+    assert loop_of(np.frompyfunc(abs, 1, 1), "ff") is None

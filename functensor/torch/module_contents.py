@@ -10,15 +10,10 @@ from typing import Any
 
 from ..tensors import Tensor
 from .given_values import Places, argument_places
-from .watched_values import is_looked_into
+from .watched_values import MODULE_TABLES, is_looked_into
 
 __all__ = ["ModuleContents", "PlanArguments"]
 
-# The attributes that modules have for themselves.
-OWN = frozenset({
-    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
-    "_backward_hooks", "_backward_pre_hooks", "_with_kwargs", "_state_hooks",
-})  # fmt: skip
 KINDS = dict, list, set, deque
 
 
@@ -41,7 +36,7 @@ class PlanArguments:
         self.buffers = dict(module.named_buffers())
         met = {id(x) for x in self.tensors()}
         for path, part in module.named_modules():
-            plain = {name: x for name, x in vars(part).items() if name not in OWN}
+            plain = {name: x for name, x in vars(part).items() if name not in MODULE_TABLES}
             for name, table, key in tensors_in(path, vars(part), plain):
                 self.places[name] = table, key
                 if id(table[key]) not in met:

@@ -26,11 +26,19 @@ from ..jitting.signature import exact
 from ..tensors import Tensor
 from .nn.module import Module
 
-__all__ = ["MISSING", "PLAIN", "ChangeCount", "Picture", "is_looked_into"]
+__all__ = ["MISSING", "MODULE_TABLES", "PLAIN", "ChangeCount", "Picture", "is_looked_into"]
 
 PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 SEQUENCES = list, tuple, set, frozenset, deque
-# Longer containers, and what lies behind more values or deeper, count by identity alone.
+# The attributes that modules have for themselves.
+MODULE_TABLES = frozenset({
+    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
+    "_backward_hooks", "_backward_pre_hooks", "_with_kwargs", "_state_hooks",
+})  # fmt: skip
+# Those of them that states are saved and loaded by.
+NOT_CALLED = frozenset({"_non_persistent_buffers_set", "_state_hooks"})
+# Longer containers, and what lies behind more values or deeper, count by identity alone. Modules
+# and their tensors all count.
 MOST_ITEMS, MOST_VALUES, DEEPEST = 1_000, 2_000, 32
 # A plan is given up once it was made for so many states, each of which served few calls.
 MOST_CHANGES, FEW_CALLS = 16, 4
@@ -88,7 +96,9 @@ class Picture:
         self._numbers: dict[int, int] = {}
         # What is met stays, so that no other value gets its id.
         self._met: list[Any] = []
-        self._depth = 0
+        # The ids of what modules have for themselves, and how many values are nothing of modules.
+        self._tables: set[int] = set()
+        self._others = self._depth = 0
         self._views: list[Iterable[Any]] = []
         self._getters: list[Callable[[Any], Any]] = []
         self._names: list[str] = []
@@ -108,8 +118,10 @@ class Picture:
         number = self._numbers.get(id(x))
         if number is not None:
             return Same, number
-        if len(self._met) >= MOST_VALUES or self._depth >= DEEPEST:
+        of_module = isinstance(x, (Tensor, Module)) or id(x) in self._tables
+        if self._depth >= DEEPEST or (self._others >= MOST_VALUES and not of_module):
             return Same(x)
+        self._others += not of_module
         self._numbers[id(x)] = len(self._met)
         self._met.append(x)
         self._depth += 1
@@ -162,11 +174,22 @@ class Picture:
         if self._in_modules if isinstance(x, Module) else is_looked_into(kind.__module__):
             self.note_classes(kind)
             table = getattr(x, "__dict__", None)
-            inner += self.of_table(table) if isinstance(table, dict) else ()
+            if isinstance(x, Module):
+                inner += self._of_module(vars(x))
+            elif isinstance(table, dict):
+                inner += self.of_table(table)
             inner += [self.at(partial(slot_of, x), name) for name in slots_of(kind)]
         elif callable(x):
             inner.append(self.of(getattr(x, "__wrapped__", None)))
         return Same(x), *inner
+
+    def _of_module(self, table: dict[str, Any]) -> Iterator[Any]:
+        """Yields the pictures of a module's attributes, but for those that no call reads."""
+        self._tables.update(id(table[name]) for name in MODULE_TABLES if name in table)
+        self.watch_table(table)
+        for name, value in table.items():
+            yield name
+            yield None if name in NOT_CALLED else self.of(value)
 
     def of_table(self, table: dict[Any, Any]) -> Iterator[Any]:
         """Yields the pictures of the keys and values of a dictionary."""

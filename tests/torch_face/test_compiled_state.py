@@ -443,3 +443,16 @@ def test_many_objects_that_stay_end_no_plans():
     with warnings.catch_warnings(action="error"):
         for scaler in 3 * [Scaler() for _ in range(18)]:
             assert compiled(scaler, torch.ones(1)).item() == 1
+
+
+def test_all_of_a_large_module_counts():
+    net = nn.Sequential(*[nn.Linear(1, 1) for _ in range(200)])
+    compiled = torch.compile(lambda x: net(x), fullgraph=True)
+    last = net[-1]
+    with torch.no_grad():
+        for change in (lambda: None, lambda: last.bias.add_(1), lambda: last.eval()):
+            change()
+            for _ in range(2):
+                assert torch.equal(compiled(torch.ones(1, 1)), net(torch.ones(1, 1)))
+        last.register_forward_hook(lambda module, args, out: out + 1)
+        assert torch.equal(compiled(torch.ones(1, 1)), net(torch.ones(1, 1)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from operator import is_
 from typing import Any
+
+import numpy as np
 
 from ..tensors import Tensor
 from .given_values import Places, argument_places
@@ -53,6 +55,17 @@ class PlanArguments:
             return False
         pairs = (self.parameters, other.parameters), (self.buffers, other.buffers)
         return all(then.get(name) is x for now, then in pairs for name, x in now.items())
+
+
+    def memory_shared_with(self, names: Iterable[str]) -> tuple[str, str] | None:
+        """Returns the names of a buffer among some, and of a tensor in its memory; None without."""
+        arrays = {n: x._data for n, x in (*self.parameters.items(), *self.buffers.items())}
+        arrays = {n: x for n, x in arrays.items() if type(x) is np.ndarray}
+        for name in names:
+            for other, array in arrays.items():
+                if other != name and name in arrays and np.may_share_memory(array, arrays[name]):
+                    return name, other
+        return None
 
 
 def tensors_in(path: str, table: Any, values: dict[Any, Any]) -> Iterator[tuple[str, Any, Any]]:

@@ -29,7 +29,7 @@ MOST_CHANGING_CALLS = 2
 
 
 class ModuleChanged(BaseException):
-    """A call of a module changed more than its tensors while it was staged."""
+    """A call of a module changed more than its tensors while it was staged, or several at once."""
 
 
 class TensorsMoved(BaseException):
@@ -180,6 +180,9 @@ class ModulePlan:
 
         out = called_with(given.places, {**parameters, **copies}, call)
         written = {name: x for name, x in copies.items() if x._version}
+        if (shared := given.memory_shared_with(written)) is not None:
+            what = f"a call of {type(self._module).__name__} writes to {shared[0]}"
+            raise ModuleChanged(f"{what}, whose memory {shared[1]} shares")
         picture = Picture([id(x) for x in given.tensors()], in_modules=False)
         state.look = state.pictured(picture, given.parts)
         if state not in self._states:

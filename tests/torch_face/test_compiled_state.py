@@ -456,3 +456,22 @@ def test_all_of_a_large_module_counts():
                 assert torch.equal(compiled(torch.ones(1, 1)), net(torch.ones(1, 1)))
         last.register_forward_hook(lambda module, args, out: out + 1)
         assert torch.equal(compiled(torch.ones(1, 1)), net(torch.ones(1, 1)))
+
+
+class Caching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(4))
+        self.part = self.cache[:2]
+
+    def forward(self, x):
+        self.cache.add_(x)
+        return self.part * 1
+
+
+def test_tensors_in_one_memory_end_plans_that_write_to_one():
+    net = Caching()
+    compiled = torch.compile(net)
+    with pytest.warns(UserWarning, match="writes to cache, whose memory part shares"):
+        found = [compiled(torch.ones(1)).tolist() for _ in range(5)]
+    assert found == [[i, i] for i in range(1, 6)]

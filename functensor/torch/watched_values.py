@@ -21,8 +21,10 @@ from typing import Any
 from numpy import generic
 
 from ..backends.frames import is_users
+from ..functions.alike import Weak
 from ..functions.frozen_globals import names_in
 from ..jitting.signature import exact
+from ..primitives.core.buffers import ARRAY_TYPES
 from ..tensors import Tensor
 from .nn.module import Module
 
@@ -52,6 +54,7 @@ PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 contents = attrgetter("cell_contents")
 code = attrgetter("__code__")
 version = attrgetter("_version")
+data = attrgetter("_data")
 
 
 class Same:
@@ -104,6 +107,7 @@ class Picture:
         self._names: list[str] = []
         self._cells: list[Any] = []
         self._tensors: list[Any] = []
+        self._holders: list[Any] = []
         self._functions: list[Any] = []
         # Classes and modules, with the names that were looked at there, and all names in code.
         self._owners: dict[int, tuple[Any, set[str]]] = {}
@@ -236,7 +240,13 @@ class Picture:
         if id(x) in self._given:
             return Tensor, type(x), self._numbers[id(x)]
         self._tensors.append(x)
-        return Same(x), x._version
+        buffer: Any = None if isinstance(type(x)._data, property) else x._data
+        is_number = isinstance(buffer, generic)
+        if not (is_number or type(buffer) in ARRAY_TYPES):
+            return Same(x), x._version
+        # What ``x.data = y`` has put there is of the same version.
+        self._holders.append(x)
+        return Same(x), x._version, buffer.tobytes() if is_number else Weak(buffer)
 
     def _of_function(self, x: FunctionType) -> Any:
         if not is_looked_into(x.__module__):
@@ -277,6 +287,7 @@ class Picture:
             map(contents, self._cells),
             map(code, self._functions),
             map(version, self._tensors),
+            map(data, self._holders),
             (END,),
         )
 

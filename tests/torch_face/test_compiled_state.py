@@ -234,7 +234,13 @@ def test_what_a_compiled_function_closes_over():
 
     x = torch.ones(1, 2)
     with torch.no_grad():
-        for change in (None, layer.weight.zero_, weights.zero_, lambda: layer.bias.fill_(3.0)):
+        for change in (
+            None,
+            layer.weight.zero_,
+            weights.zero_,
+            lambda: setattr(weights, "data", torch.full((2,), 5.0)),
+            lambda: layer.bias.fill_(3.0),
+        ):
             if change:
                 change()
             factor += 1

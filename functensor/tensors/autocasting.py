@@ -12,6 +12,7 @@ import numpy as np
 from ..backends.restoring import setting
 from ..primitives.core.patching import patch
 from ..primitives.core.primitive import Primitive
+from ..transforms.tensor_entrance import entrance
 from .tape import TAPE, TapeTrace
 
 __all__ = ["casting", "in_float32", "in_half", "keeping_casts", "watch_products"]
@@ -90,6 +91,7 @@ def watch_products() -> None:
 
     One is that of tensors within transformations, and so within compiled functions.
     """
+    entrance.casting = casting
     for trace in (TapeTrace, TapeTrace.face):
         patch(trace, "mixed precision", partial(casting_methods, trace))
 

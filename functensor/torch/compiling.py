@@ -22,7 +22,6 @@ from ..primitives.core.array import Array
 from ..primitives.core.errors import function_name
 from ..primitives.core.trace import below_hooks, is_staged, slot
 from ..random.generator import default_generator, drawing_from
-from ..tensors.autocasting import casting
 from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.grad_mode import mode
 from ..tree import containers as tree
@@ -200,13 +199,9 @@ class CompiledFunction:
         return default_generator.next_key() if self._draws else default_generator.upcoming_key()
 
 
-def read_choices() -> tuple[Any, ...]:
-    """Returns the choices that a function of tensors may read.
-
-    These are whether they record, their dtype, and the dtypes of products in mixed precision.
-    """
-    casts = (casting.cpu, casting.cuda) if casting.active else None
-    return mode.enabled, TENSOR_DTYPES["f"], casts
+def read_choices() -> tuple[bool, Any]:
+    """Returns the choices that a function of tensors may read: whether they record, their dtype."""
+    return mode.enabled, TENSOR_DTYPES["f"]
 
 
 def choices_now(state: object) -> Any:

@@ -2,6 +2,7 @@
 
 import pytest
 
+import functensor as ft
 import functensor.torch as torch
 from functensor.torch import nn
 
@@ -22,11 +23,14 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.parametrize("compiles", [torch.compile, ft.jit])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_call_has_the_precision_that_is_set(name, dtype):
+def test_each_call_has_the_precision_that_is_set(name, dtype, compiles):
     function = FUNCTIONS[name]
-    compiled = torch.compile(function, fullgraph=True)
+    if isinstance(function, nn.Module):
+        function.requires_grad_(False)
+    compiled = compiles(function)
     for enabled in (False, True, True, False, False, True):
         with torch.autocast("cpu", dtype=dtype, enabled=enabled):
             found, wanted = compiled(X), function(X)

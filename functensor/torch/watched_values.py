@@ -264,6 +264,8 @@ class Picture:
         table, names = x.__globals__, names_in(x.__code__)
         self._words.update(dict.fromkeys(names))
         out += [self.at(table.get, name) for name in names if name in table]
+        # Those that it imports itself.
+        out += [self.of(sys.modules[n]) for n in names if n in sys.modules and is_looked_into(n)]
         return *out, self.of(vars(x))
 
     # -- comparison

@@ -1,6 +1,7 @@
 """`torch.compile`: what plans read beside their arguments is changed between calls."""
 
 import itertools
+import sys
 import types
 import warnings
 from argparse import Namespace
@@ -312,6 +313,12 @@ class SlottedOptions:
     scale: float = 1.0
 
 
+def importing(x):
+    from settings_of_a_test import scale
+
+    return x * scale
+
+
 options, slotted_options = Options(), SlottedOptions()
 READS = {
     "a class": lambda x: x * Options.base,
@@ -320,6 +327,7 @@ READS = {
     "what a property reads": lambda x: x * options.scale,
     "a slot": lambda x: x * slotted_options.scale,
     "a module": lambda x: x * SETTINGS.scale,
+    "a module that it imports": importing,
     "what a module's method reads": nn.Sequential(nn.Identity()),
 }
 
@@ -331,6 +339,7 @@ def test_classes_modules_and_slots(name, monkeypatch):
             return READS[name](x)
 
     monkeypatch.setattr(SETTINGS, "scale", 1.0, raising=False)
+    monkeypatch.setitem(sys.modules, SETTINGS.__name__, SETTINGS)
     through = Reader()
     functions = READS[name], through, lambda x: through(x)
     compiled = [torch.compile(function, fullgraph=True) for function in functions]

@@ -102,7 +102,8 @@ class ModuleContents:
         if type(x) is tuple:
             inner: Any = x
         elif isinstance(x, KINDS):
-            self._copies.append((x, copy(x)))
+            # A copy of a set may have its items in another order.
+            self._copies.append((x, list(x) if isinstance(x, set) else copy(x)))
             inner = list(x.values()) if isinstance(x, dict) else list(x)
         elif is_looked_into(type(x).__module__) and not isinstance(x, type):
             inner = [getattr(x, "__dict__", None)]

@@ -131,6 +131,16 @@ def test_parts_are_computed_where_they_lie():
     assert (len(segment.code.calls), segment.memory) == (2, 0)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_joins_alone_are_machine_code_where_threads_share_them(threads, monkeypatch):
+    monkeypatch.setattr(pool.threads, "number", threads)
+    joined = ft.jit(lambda x, y: fnp.concatenate([x, y], 1)).compile(X, Y)
+    assert ("as machine code" in joined.explain()) == (threads > 1)
+    np.testing.assert_array_equal(joined(X, Y), np.concatenate([X, Y], 1))
+    padded = compiled(lambda x: fnp.pad(x, 2), X)
+    np.testing.assert_array_equal(padded(X), np.pad(X, 2))
+
+
 def native_segments(jitted):
     scope = jitted._last.compiled.run._scope
     return [v.__self__ for name, v in scope.items() if name.endswith("_again")]

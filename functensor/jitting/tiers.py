@@ -277,10 +277,11 @@ def scheduled_plan(program: Program, donated: Sequence[int]) -> Any:
     # could import the module any more.
     in_step(get_backend("numpy").load_native_plans)
     fused = native_program(program)
-    shared = NATIVE_IF_SHARED if get_backend("numpy").plan_threads() > 1 else frozenset()
+    shares = get_backend("numpy").plan_threads() > 1
+    alone = NATIVE_ALONE | NATIVE_IF_SHARED if shares else NATIVE_ALONE
     if not any(
         e.primitive.fused
-        or e.primitive.name in NATIVE_ALONE | shared
+        or e.primitive.name in alone
         or e.primitive.machine_loop()
         or e.primitive.machine_branches()
         for e in fused.equations

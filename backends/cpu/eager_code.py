@@ -95,7 +95,8 @@ class Kind:
         # The times of calls over NumPy, and of those by machine code, which take turns.
         self._times: tuple[list[float], list[float]] = [], []
         self.code: Callable[[Sequence[Buffer]], Any] | None = None
-        self.settled = False
+        # A trial has operands without gaps.
+        self.settled = alike is not None and not all(map(is_dense, operands, self._orders))
         self.job: BackgroundJob | None = None
 
     def __repr__(self) -> str:
@@ -187,6 +188,11 @@ class Kind:
 kinds: dict[Any, Kind] = {}
 
 
+def is_dense(x: Buffer, order: Sequence[int]) -> bool:
+    """Says whether an array has no gaps in memory, whose axes lie in some order."""
+    return bool(x.transpose(order).flags.c_contiguous)
+
+
 def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that does the same as a kernel, for large operands by machine code.
 
@@ -216,7 +222,9 @@ def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]
         if key is None:
             return kernel(*operands, **params)
         alike = kernel if way.tried and not config.benchmark else None
-        key = key, alike
+        # What BLAS adds up, and how, depends on how operands lie in memory.
+        strides = None if alike is None else tuple([x.strides for x in operands])
+        key = key, alike, strides
         kind = kinds.get(key)
         if kind is None:
             if len(kinds) >= MOST_KNOWN_KINDS:

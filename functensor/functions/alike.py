@@ -9,7 +9,7 @@ from weakref import ref
 from ..primitives.core.bytecode import closed_over
 from ..primitives.core.errors import unwrapped
 
-__all__ = ["CONSTANTS", "Unlike", "code_of", "likeness"]
+__all__ = ["CONSTANTS", "Unlike", "Weak", "code_of", "likeness"]
 
 CONSTANTS = frozenset(
     {type(None), bool, int, float, complex, str, bytes, type(Ellipsis), range, slice}

@@ -29,7 +29,8 @@ last_copies: WeakValueDictionary[int, ndarray[Any, Any]] = WeakValueDictionary()
 def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = False) -> Any:
     """Returns a copy of a function that keeps what it reads as it is now; other values themselves.
 
-    That is its closure, and the globals of the user's module, unless it assigns to some.
+    That is its closure, and the globals of the user's module, unless it assigns to some. Arrays and
+    objects among globals stay the same, but for streams of keys and objects that keep functions.
 
     Streams of keys, and arrays that may change, are copied too. So are tuples of such values, other
     containers with functions, which may be found there, and objects that keep functions, such as

@@ -45,27 +45,38 @@ class KeptGlobals(dict[str, Any]):
     def fill(self, inner: Callable[[Any], Any]) -> None:
         """Takes the globals as they are now; ``inner`` returns what does later what one does."""
         for name, value in globals_of(self._fun):
-            self[name] = inner(value) if isinstance(value, HOLDERS) else value
+            kept = isinstance(value, HOLDERS) or changes(value) or keeps_functions(value)
+            self[name] = inner(value) if kept else value
+
+
+def changes(value: Any) -> bool:
+    """Says whether a value is another one after each use, as a stream of keys is."""
+    return getattr(type(value), "copied_with_closures", False)
+
+
+def keeps_functions(value: Any) -> bool:
+    """Says whether a value's class has attributes with functions."""
+    return bool(getattr(type(value), "kept_functions", ()))
 
 
 def reads_values(fun: FunctionType, met: set[int]) -> bool:
     """Says whether a function of the user's, or one that it reads, reads values among globals.
 
-    Functions that assign to globals, as counters do, are left out, and those that keep theirs.
+    Functions that assign to globals, as counters do, are left out. Of those that keep theirs only
+    values count that change by use.
 
     Args:
         fun: the function.
         met: the ids of functions that were looked at.
     """
-    if type(fun.__globals__) is KeptGlobals:
-        return False
+    kept = type(fun.__globals__) is KeptGlobals
     if id(fun) in met or not is_users(fun.__module__ or "") or stores_globals(fun.__code__):
         return False
     met.add(id(fun))
     return any(
         reads_values(value, met)
         if isinstance(value, FunctionType)
-        else not isinstance(value, STAYING)
+        else (changes(value) if kept else not isinstance(value, STAYING))
         for _, value in globals_of(fun)
     )
 

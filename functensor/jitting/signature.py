@@ -12,6 +12,7 @@ from ..primitives.core.array import Tracer
 from ..primitives.core.array_likes import is_array_like
 from ..primitives.core.errors import function_name, message
 from ..primitives.core.trace import RAW, slot
+from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
 
 __all__ = ["Signature", "StaticArgumentError", "context_of", "named_axes"]
@@ -285,8 +286,10 @@ class Signature:
 
 def context_of() -> tuple[Any, ...]:
     """Returns the choices of the thread that staging depends on, and the axes of its processes."""
-    axes = slot.axes
-    known = placement.device, config.numerics
+    axes, casting = slot.axes, entrance.casting
+    known: tuple[Any, ...] = placement.device, config.numerics
+    if casting is not None and casting.active:
+        known = *known, casting.cpu, casting.cuda
     return known if axes is None else (*known, axes)
 
 

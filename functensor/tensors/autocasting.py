@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ..backends.restoring import setting
 from ..primitives.core.patching import patch
 from ..primitives.core.primitive import Primitive
+from ..transforms.tensor_entrance import entrance
 from .tape import TAPE, TapeTrace
 
 __all__ = ["casting", "in_float32", "in_half", "keeping_casts", "watch_products"]
@@ -72,10 +74,10 @@ def in_float32(*operands: Any) -> list[Any]:
 
 
 def casting_products(process: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the method of the trace of tensors that narrows what products are made of."""
+    """Returns the method of a trace of tensors that narrows what products are made of."""
 
     def narrowing(
-        self: TapeTrace, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+        self: Any, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
         if casting.active and primitive.name in NARROWED_PRIMITIVES:
             args = in_half(*args)
@@ -85,5 +87,15 @@ def casting_products(process: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def watch_products() -> None:
-    """Has the trace of tensors look at products, from the first block on that narrows them."""
-    patch(TapeTrace, "mixed precision", lambda: {"process": casting_products(TapeTrace.process)})
+    """Has the traces of tensors look at products, from the first block on that narrows them.
+
+    One is that of tensors within transformations, and so within compiled functions.
+    """
+    entrance.casting = casting
+    for trace in (TapeTrace, TapeTrace.face):
+        patch(trace, "mixed precision", partial(casting_methods, trace))
+
+
+def casting_methods(trace: Any) -> dict[str, Any]:
+    """Returns the methods that a trace gets."""
+    return {"process": casting_products(trace.process)}

@@ -66,13 +66,15 @@ def compile(
     """Returns a function of tensors, or a module, that runs as a plan; see `functensor.jit`.
 
     Parameters of a module get their gradients; of a function its arguments do, and tensors that
-    require grad are to be among them. Other attributes of a module and its hooks are constants of
-    a plan, and so is what functions close over, and the globals that they read. Where one of them
-    has changed, in place too, another plan is made: of numbers, texts, functions, tensors, and of
-    lists, dictionaries and objects with these, up to 1,000 items each and 2,000 values in all.
-    NumPy's arrays and larger containers count by their identity, and what libraries keep does not
-    count. Where each of 16 changes served fewer than four calls, the model runs as it is from then
-    on. A module whose calls change more of it than its tensors does so too.
+    require grad are to be among them. Other attributes of a module and its hooks are constants of a
+    plan, and so are globals that functions read, what they close over, and what is in objects that
+    they are given. Where one of them has changed, in place too, another plan is made: of numbers,
+    texts, functions, tensors, and of lists, dictionaries and objects with these, up to 1,000 items
+    each and 2,000 values in all beside modules and their tensors. Of the user's classes and modules
+    those attributes count that the functions name. NumPy's arrays and larger containers count by
+    their identity, and what libraries keep does not count. Where each of 16 changes served fewer
+    than four calls, the model runs as it is from then on. A module whose calls change more of it
+    than its tensors does so too.
 
     Args:
         model: a function, or a module; without it a decorator is returned. The step of an

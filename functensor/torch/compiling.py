@@ -26,23 +26,22 @@ from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.grad_mode import mode
 from ..tree import containers as tree
 from .graph_breaks import UNSTAGED, compiling
-from .watched_values import ChangeCount, Picture
+from .watched_calls import ChangedOften, WatchedCalls
 
-__all__ = ["MOST_STATES", "CompiledFunction"]
+__all__ = ["CompiledFunction"]
 
 ARRAYS = Array, np.ndarray
 # Stands for an array among the constants of a plan.
 ARRAY_PLACE = object()
 # A function tries so many guards, one after the other, and counts the calls of so many kinds.
 MOST_GUARDS, MOST_KINDS = 4, 64
-# Plans for so many states of what is read beside arguments are tried, those of the latest first.
-MOST_STATES = 8
 
 
 class CompiledFunction:
     """A jitted function of tensors: all other arguments are constants of a plan.
 
-    So is what it closes over, and the globals that it reads: for other values another plan is made.
+    So is what it closes over, the globals that it reads, and what is in objects among these: for
+    other values another plan is made.
     What it draws comes from the default generator, by one key for each call.
 
     Args:
@@ -50,7 +49,7 @@ class CompiledFunction:
         whole: whether it is an error that it cannot be staged; otherwise it warns once, and runs
             as it is from then on.
         name: what the warning calls it.
-        watched: whether what it reads beside its arguments may change.
+        watched: whether what it reads beside its arguments may change; objects among these may.
     """
 
     def __init__(
@@ -61,11 +60,7 @@ class CompiledFunction:
         self._draws = False
         self._whole = whole
         self._name = name or function_name(fun)
-        self._watched = watched
-        # What it read when plans were made, and the last of these with its picture.
-        self._states: list[tuple[Any, object]] = []
-        self._last: tuple[Picture, object] | None = None
-        self._count = ChangeCount()
+        self._watched = WatchedCalls(fun) if watched else WatchedCalls()
         # Whether it was found that it cannot be staged.
         self._unstaged = False
 
@@ -103,7 +98,7 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.runs_as_it_is():
             return self._fun(*args, **kwargs)
-        state = self._state() if self._watched else None
+        state = self._state(args, kwargs)
         if self._unstaged:
             return self._fun(*args, **kwargs)
         plain = slot.trace is None and not switch.off
@@ -166,23 +161,14 @@ class CompiledFunction:
         ])  # fmt: skip
         warnings.warn(text, stacklevel=3)
 
-    def _state(self) -> object:
-        """Returns what stands for the values that the function reads beside its arguments."""
-        self._count.calls += 1
-        if self._last is not None and self._last[0].is_as_it_was():
-            return self._last[1]
-        picture = Picture()
-        look = picture.of(self._fun)
-        picture.keep()
-        state = next((known for other, known in self._states if other == look), None)
-        if state is None:
-            if self._states and self._count.changed():
-                what = "what it reads beside its arguments has changed again and again"
-                self.give_up(RuntimeError(f"{what}, and each plan serves one value of it"))
-            state = object()
-            self._states = [(look, state), *self._states[: MOST_STATES - 1]]
-        self._last = picture, state
-        return state
+    def _state(self, args: Any, kwargs: Any) -> object:
+        """Returns what stands for the values that the function reads beside arrays."""
+        try:
+            return self._watched.state(args, kwargs)
+        except ChangedOften:
+            what = "what it reads beside its arguments has changed again and again"
+            self.give_up(RuntimeError(f"{what}, and each plan serves one value of it"))
+            return None
 
     def _learn(self, kind: StagedEntry | None, choices: Any, args: Any, kwargs: Any) -> None:
         """Makes the guard of a kind by the second call of it, for calls like it.

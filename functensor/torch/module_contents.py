@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from operator import is_
 from typing import Any
 
+import numpy as np
+
 from ..tensors import Tensor
 from .given_values import Places, argument_places
-from .watched_values import is_looked_into
+from .watched_values import MODULE_TABLES, is_looked_into
 
 __all__ = ["ModuleContents", "PlanArguments"]
 
-# The attributes that modules have for themselves.
-OWN = frozenset({
-    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
-    "_backward_hooks", "_backward_pre_hooks", "_with_kwargs", "_state_hooks",
-})  # fmt: skip
 KINDS = dict, list, set, deque
 
 
@@ -41,7 +38,7 @@ class PlanArguments:
         self.buffers = dict(module.named_buffers())
         met = {id(x) for x in self.tensors()}
         for path, part in module.named_modules():
-            plain = {name: x for name, x in vars(part).items() if name not in OWN}
+            plain = {name: x for name, x in vars(part).items() if name not in MODULE_TABLES}
             for name, table, key in tensors_in(path, vars(part), plain):
                 self.places[name] = table, key
                 if id(table[key]) not in met:
@@ -51,6 +48,24 @@ class PlanArguments:
     def tensors(self) -> list[Any]:
         """Returns all of them."""
         return [*self.parameters.values(), *self.buffers.values()]
+
+    def are_those_of(self, other: PlanArguments) -> bool:
+        """Says whether they are the same tensors as others, under the same names."""
+        if len(self.tensors()) != len(other.tensors()):
+            return False
+        pairs = (self.parameters, other.parameters), (self.buffers, other.buffers)
+        return all(then.get(name) is x for now, then in pairs for name, x in now.items())
+
+
+    def memory_shared_with(self, names: Iterable[str]) -> tuple[str, str] | None:
+        """Returns the names of a buffer among some, and of a tensor in its memory; None without."""
+        arrays = {n: x._data for n, x in (*self.parameters.items(), *self.buffers.items())}
+        arrays = {n: x for n, x in arrays.items() if type(x) is np.ndarray}
+        for name in names:
+            for other, array in arrays.items():
+                if other != name and name in arrays and np.may_share_memory(array, arrays[name]):
+                    return name, other
+        return None
 
 
 def tensors_in(path: str, table: Any, values: dict[Any, Any]) -> Iterator[tuple[str, Any, Any]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from ..tensors import Tensor, no_grad
-from .compiling import MOST_STATES, CompiledFunction
+from .compiling import CompiledFunction
 from .given_values import called_with
 from .module_contents import ModuleContents, PlanArguments
 from .module_reads import Reads, attribute_picture, noting_reads, passed_on
@@ -17,6 +18,7 @@ from .nn.module_hooks import (
     BEHIND_ALL,
     WITH_KEYWORDS,
 )
+from .watched_calls import MOST_STATES
 from .watched_values import MISSING, ChangeCount, Picture
 
 __all__ = ["ModulePlan", "compile_in_place"]
@@ -27,7 +29,17 @@ MOST_CHANGING_CALLS = 2
 
 
 class ModuleChanged(BaseException):
-    """A call of a module changed more than its tensors while it was staged."""
+    """A call of a module changed more than its tensors while it was staged, or several at once."""
+
+
+class TensorsMoved(BaseException):
+    """A plan is made of other tensors than its module has by now."""
+
+
+class Calling(threading.local):
+    """The tensors of a module that this thread calls its plan with; None if just found."""
+
+    given: PlanArguments | None = None
 
 
 class ModuleState:
@@ -49,9 +61,11 @@ class ModuleState:
         for part in {id(x): x for x in (*parts, *(x for x, _ in self.reads.values()))}.values():
             for table in (vars(part), part._parameters, part._buffers, part._modules):
                 picture.watch_table(table)
+            picture.note_classes(type(part))
         look: dict[Any, Any] = {"hooks of all modules": [picture.of(x) for x in HOOKS_OF_ALL]}
         for key, (part, name) in self.reads.items():
             look[key] = attribute_picture(picture, part, name)
+        look["what functions name"] = picture.of_named()
         return look
 
 
@@ -75,6 +89,7 @@ class ModulePlan:
         self._last: tuple[Picture, ModuleState, PlanArguments] | None = None
         self._count = ChangeCount()
         self._changing_calls = 0
+        self._calling = Calling()
         self._plan = CompiledFunction(self._run, whole, type(module).__name__, watched=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -82,15 +97,20 @@ class ModulePlan:
             return self._call(*args, **kwargs)
         self._count.calls += 1
         last = self._last
-        if last is None or not last[0].is_as_it_was():
+        known = last is not None and last[0].is_as_it_was()
+        if last is None or not known:
             last = self._found()
         _, state, given = last
         if self._plan.runs_as_it_is():
             return self._call(*args, **kwargs)
         values = given.parameters, given.buffers
         fault: BaseException | None = None
+        self._calling.given = given if known else None
         try:
             out, written, assigned = self._plan(*values, state, args, kwargs)
+        except TensorsMoved:
+            self._last = None
+            return self(*args, **kwargs)
         except ModuleChanged as error:
             fault = error
         passed_on(state.reads)
@@ -123,8 +143,9 @@ class ModulePlan:
                 (state.reads[key] for key in state.reads if look[key] != state.look[key]), None
             )
         if self._states and self._count.changed():
-            part, name = other or (self._module, "what hooks of all modules read")
-            what = f"{type(part).__name__}.{name} has changed again and again"
+            part, name = other or (self._module, "")
+            what = f"{type(part).__name__}.{name}" if name else "what its methods and hooks read"
+            what = f"{what} has changed again and again"
             self._plan.give_up(ModuleChanged(f"{what}, and each plan serves one value of it"))
         return Picture(), ModuleState(), given
 
@@ -133,6 +154,10 @@ class ModulePlan:
     ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         """Returns a call's result, and what it writes to buffers and assigns to attributes."""
         given = PlanArguments(self._module)
+        known = self._calling.given
+        if known is not None and not given.are_those_of(known):
+            # Some are in lists that no plan has read so far.
+            raise TensorsMoved
         # What the module writes to its buffers is returned, and written by the caller.
         copies = {name: x.clone() for name, x in buffers.items()}
         assigned: dict[str, Any] = {}
@@ -155,6 +180,9 @@ class ModulePlan:
 
         out = called_with(given.places, {**parameters, **copies}, call)
         written = {name: x for name, x in copies.items() if x._version}
+        if (shared := given.memory_shared_with(written)) is not None:
+            what = f"a call of {type(self._module).__name__} writes to {shared[0]}"
+            raise ModuleChanged(f"{what}, whose memory {shared[1]} shares")
         picture = Picture([id(x) for x in given.tensors()], in_modules=False)
         state.look = state.pictured(picture, given.parts)
         if state not in self._states:

@@ -2,7 +2,8 @@
 
 A picture is equal to another if a function that reads both values does the same with them: numbers
 and texts are alike by type and value, containers and objects by what is in them, functions by what
-they close over and the globals that they read, and all else by identity.
+they close over and the globals that they read, classes and Python's modules by those attributes
+that these functions name, and all else by identity.
 """
 
 from __future__ import annotations
@@ -10,25 +11,36 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from operator import attrgetter, call, is_
-from types import FunctionType, MethodType, ModuleType
+from pathlib import Path
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from numpy import generic
 
 from ..backends.frames import is_users
+from ..functions.alike import Weak
 from ..functions.frozen_globals import names_in
 from ..jitting.signature import exact
+from ..primitives.core.buffers import ARRAY_TYPES
 from ..tensors import Tensor
 from .nn.module import Module
 
-__all__ = ["MISSING", "ChangeCount", "Picture", "is_looked_into"]
+__all__ = ["MISSING", "MODULE_TABLES", "PLAIN", "ChangeCount", "Picture", "is_looked_into"]
 
 PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 SEQUENCES = list, tuple, set, frozenset, deque
-# Longer containers, and what lies behind more values or deeper, count by identity alone.
+# The attributes that modules have for themselves.
+MODULE_TABLES = frozenset({
+    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
+    "_backward_hooks", "_backward_pre_hooks", "_with_kwargs", "_state_hooks",
+})  # fmt: skip
+# Those of them that states are saved and loaded by.
+NOT_CALLED = frozenset({"_non_persistent_buffers_set", "_state_hooks"})
+# Longer containers, and what lies behind more values or deeper, count by identity alone. Modules
+# and their tensors all count.
 MOST_ITEMS, MOST_VALUES, DEEPEST = 1_000, 2_000, 32
 # A plan is given up once it was made for so many states, each of which served few calls.
 MOST_CHANGES, FEW_CALLS = 16, 4
@@ -37,9 +49,12 @@ MISSING = object()
 END = object()
 # Python's own modules are not looked into, but for their namespaces, which hold settings.
 NOT_LOOKED_INTO = sys.stdlib_module_names - {"__main__", "argparse", "types"}
+PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 contents = attrgetter("cell_contents")
+code = attrgetter("__code__")
 version = attrgetter("_version")
+data = attrgetter("_data")
 
 
 class Same:
@@ -63,6 +78,13 @@ def is_looked_into(module: str | None) -> bool:
     return is_users(name) and name.partition(".")[0] not in NOT_LOOKED_INTO
 
 
+@cache
+def is_installed(module: str) -> bool:
+    """Says whether a module is in a folder of installed packages, which seldom change."""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return not PACKAGE_FOLDERS.isdisjoint(Path(file).parts)
+
+
 class Picture:
     """Takes pictures, and keeps what it has met to tell quickly that all is as it was.
 
@@ -77,12 +99,19 @@ class Picture:
         self._numbers: dict[int, int] = {}
         # What is met stays, so that no other value gets its id.
         self._met: list[Any] = []
-        self._depth = 0
+        # The ids of what modules have for themselves, and how many values are nothing of modules.
+        self._tables: set[int] = set()
+        self._others = self._depth = 0
         self._views: list[Iterable[Any]] = []
         self._getters: list[Callable[[Any], Any]] = []
         self._names: list[str] = []
         self._cells: list[Any] = []
         self._tensors: list[Any] = []
+        self._holders: list[Any] = []
+        self._functions: list[Any] = []
+        # Classes and modules, with the names that were looked at there, and all names in code.
+        self._owners: dict[int, tuple[Any, set[str]]] = {}
+        self._words: dict[str, None] = {}
         self._known: list[Any] = []
 
     def of(self, x: Any) -> Any:
@@ -93,8 +122,10 @@ class Picture:
         number = self._numbers.get(id(x))
         if number is not None:
             return Same, number
-        if len(self._met) >= MOST_VALUES or self._depth >= DEEPEST:
+        of_module = isinstance(x, (Tensor, Module)) or id(x) in self._tables
+        if self._depth >= DEEPEST or (self._others >= MOST_VALUES and not of_module):
             return Same(x)
+        self._others += not of_module
         self._numbers[id(x)] = len(self._met)
         self._met.append(x)
         self._depth += 1
@@ -138,14 +169,31 @@ class Picture:
                 return kind, *inner
         elif isinstance(x, generic):
             return kind, x.dtype, x.tobytes()
-        if isinstance(x, (type, ModuleType)):
+        if isinstance(x, ModuleType):
+            self._note_owner(x, x.__name__)
+            return Same(x)
+        if isinstance(x, type):
+            self.note_classes(x)
             return Same(x)
         if self._in_modules if isinstance(x, Module) else is_looked_into(kind.__module__):
+            self.note_classes(kind)
             table = getattr(x, "__dict__", None)
-            inner += self.of_table(table) if isinstance(table, dict) else ()
+            if isinstance(x, Module):
+                inner += self._of_module(vars(x))
+            elif isinstance(table, dict):
+                inner += self.of_table(table)
+            inner += [self.at(partial(slot_of, x), name) for name in slots_of(kind)]
         elif callable(x):
             inner.append(self.of(getattr(x, "__wrapped__", None)))
         return Same(x), *inner
+
+    def _of_module(self, table: dict[str, Any]) -> Iterator[Any]:
+        """Yields the pictures of a module's attributes, but for those that no call reads."""
+        self._tables.update(id(table[name]) for name in MODULE_TABLES if name in table)
+        self.watch_table(table)
+        for name, value in table.items():
+            yield name
+            yield None if name in NOT_CALLED else self.of(value)
 
     def of_table(self, table: dict[Any, Any]) -> Iterator[Any]:
         """Yields the pictures of the keys and values of a dictionary."""
@@ -164,11 +212,41 @@ class Picture:
         self._names.append(name)
         return self.of(get(name))
 
+    def note_classes(self, kind: type) -> None:
+        """Has the attributes of a class and of its bases looked at, as far as code names them."""
+        for base in kind.__mro__:
+            self._note_owner(base, base.__module__)
+
+    def _note_owner(self, owner: Any, module: str) -> None:
+        if is_looked_into(module) and not is_installed(module):
+            self._owners.setdefault(id(owner), (owner, set()))
+
+    def of_named(self) -> list[Any]:
+        """Returns the pictures of attributes of the classes and modules that were met.
+
+        Those are looked at that the functions met name, and methods that nobody needs to name.
+        """
+        out: list[Any] = []
+        while found := [
+            (table, name)
+            for owner, known in list(self._owners.values())
+            for table in [vars(owner)]
+            for name in names_to_look_at(table, self._words, known)
+        ]:
+            out += [(name, self.at(table.get, name)) for table, name in found]
+        return out
+
     def _of_tensor(self, x: Any) -> Any:
         if id(x) in self._given:
             return Tensor, type(x), self._numbers[id(x)]
         self._tensors.append(x)
-        return Same(x), x._version
+        buffer: Any = None if isinstance(type(x)._data, property) else x._data
+        is_number = isinstance(buffer, generic)
+        if not (is_number or type(buffer) in ARRAY_TYPES):
+            return Same(x), x._version
+        # What ``x.data = y`` has put there is of the same version.
+        self._holders.append(x)
+        return Same(x), x._version, buffer.tobytes() if is_number else Weak(buffer)
 
     def _of_function(self, x: FunctionType) -> Any:
         if not is_looked_into(x.__module__):
@@ -182,8 +260,10 @@ class Picture:
             else:
                 self._cells.append(cell)
                 out.append(self.of(value))
-        table = x.__globals__
-        out += [self.at(table.get, name) for name in names_in(x.__code__) if name in table]
+        self._functions.append(x)
+        table, names = x.__globals__, names_in(x.__code__)
+        self._words.update(dict.fromkeys(names))
+        out += [self.at(table.get, name) for name in names if name in table]
         return *out, self.of(vars(x))
 
     # -- comparison
@@ -205,9 +285,38 @@ class Picture:
             chain.from_iterable(self._views),
             map(call, self._getters, self._names),
             map(contents, self._cells),
+            map(code, self._functions),
             map(version, self._tensors),
+            map(data, self._holders),
             (END,),
         )
+
+
+def slots_of(kind: type) -> list[str]:
+    """Returns the names of the slots of a class and of its bases."""
+    tables = [vars(base) for base in kind.__mro__ if is_looked_into(base.__module__)]
+    return [n for table in tables for n, x in table.items() if type(x) is MemberDescriptorType]
+
+
+def slot_of(x: Any, name: str) -> Any:
+    """Returns what a slot holds, which may be nothing."""
+    return getattr(x, name, MISSING)
+
+
+def names_to_look_at(table: Any, words: dict[str, None], known: set[str]) -> list[str]:
+    """Returns names in a table that are among words, or of methods that Python or modules call.
+
+    Names that are known are left out, and the others are known from then on.
+    """
+    called = [n for n, x in table.items() if isinstance(x, FunctionType) and is_called_unnamed(n)]
+    names = [name for name in (*words, *called) if name in table and name not in known]
+    known.update(names)
+    return list(dict.fromkeys(names))
+
+
+def is_called_unnamed(name: str) -> bool:
+    """Says whether methods of a name are called by those who do not name it."""
+    return name == "forward" or (name.startswith("__") and name.endswith("__"))
 
 
 class ChangeCount:

@@ -30,13 +30,15 @@ class Entrance:
         faced: makes functions of traced values those of tensors.
         made, all_made: make a tensor of a buffer, and those of several.
         mode: has whether tensors record, as ``enabled``.
+        casting: has the dtypes of products in mixed precision, ``cpu`` and ``cuda``, while it is
+            ``active``; None until a block has set one.
         recorded: ``recorded(call, buffers, nodes)`` returns the outputs of a call of a program as
             tensors, whose graph goes on at the nodes of its operands.
     """
 
     __slots__ = (
-        *("admitting", "alike", "all_made", "classes", "faced", "inside", "lift", "made", "mode"),
-        "recorded",
+        *("admitting", "alike", "all_made", "casting", "classes", "faced", "inside", "lift"),
+        *("made", "mode", "recorded"),
     )
 
     def __init__(self) -> None:
@@ -49,6 +51,7 @@ class Entrance:
         self.made: Any = None
         self.all_made: Any = None
         self.mode: Any = None
+        self.casting: Any = None
         self.recorded: Any = None
 
     def stands(self, kind: type) -> bool:

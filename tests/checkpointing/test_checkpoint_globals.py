@@ -91,3 +91,36 @@ def test_functions_that_assign_to_globals_assign_to_theirs():
 def test_a_global_that_is_defined_later_is_found_then():
     with pytest.raises(NameError, match="LATER"):
         ft.vjp(ft.checkpoint(through), np.ones(2))
+
+
+keys = ft.random.KeyStream(0)
+
+
+def drawn(x):
+    return x * ft.random.normal(next(keys))
+
+
+def drawn_through(x):
+    return drawn(x) + 0 * scaled(x)
+
+
+@pytest.mark.parametrize("function", [drawn, drawn_through])
+def test_streams_of_keys_among_globals_give_the_same_keys_again(function):
+    checkpointed = ft.checkpoint(function)
+    for _ in range(2):
+        value, grad = ft.value_and_grad(checkpointed)(np.asarray(1.0))
+        close(grad, value)
+    value, grads = ft.vjp(checkpointed, np.asarray(1.0))
+    for _ in range(2):
+        close(grads(np.asarray(1.0))[0], value)
+
+
+ruled_at_the_top = ft.custom_vjp(scaled)
+ruled_at_the_top.defvjp(lambda x: (scaled(x), x), lambda x, g: (scaled(g),))
+
+
+def test_functions_with_rules_among_globals():
+    checkpointed = ft.checkpoint(lambda x: ruled_at_the_top(x) * 1.0)
+    value, grads = ft.vjp(checkpointed, np.asarray(1.0))
+    changed_scale(7.0)
+    close(grads(np.asarray(1.0))[0], value)

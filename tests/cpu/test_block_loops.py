@@ -162,6 +162,20 @@ def test_several_threads():
     assert not failed
 
 
+@needs_code
+def test_no_more_runs_are_measured_than_are_needed():
+    x = numbers(5000)
+    for _ in range(2):
+        activations.softplus(x)
+        (kernel,) = known()
+    _, times = kernel.loops._described(len(x))
+    # As where two threads have measured the last run at the same time.
+    times[:] = [1.0] * (block_loops.RUNS_ALONE + 1)
+    for _ in range(3):
+        activations.softplus(x)
+    assert len(times) == block_loops.RUNS_ALONE + 1
+
+
 def test_lengths_are_bounded(monkeypatch):
     loops = object.__new__(block_loops.BlockLoops)
     loops.block, loops.number, loops.calls, loops.lengths = 64, 0, [], {}

@@ -145,27 +145,28 @@ def test_without_leave_convolutions_have_the_bits_of_numpy(shape, kernel, sizes,
 
 @needs_code
 def test_a_trial_tells_whose_bits_machine_code_has(monkeypatch):
-    operands, params = CALL
-    wanted = KERNELS["conv"](*operands, **params)
-    types = [(v.shape, v.dtype) for v in (*operands, wanted)]
+    (x, w), params = CALL
+    types = [(v.shape, v.dtype) for v in (x, w, KERNELS["conv"](x, w, **params))]
     code = eager_convolutions.telling_convolution("conv", types, params)
-
-    def alike(*operands, **params):
-        return code(operands)
 
     def other(*operands, **params):
         return np.nextafter(code(operands), np.float32(np.inf))
 
+    def alike(x, w, **params):
+        return code((x, w)) if w.flags.c_contiguous else other(x, w)
+
+    fortran, gaps = np.asfortranarray(w), np.repeat(w, 2, 3)[..., ::2]
     with ft.config.using(benchmark=False):
-        for kernel, found in ((alike, ["conv"]), (other, [])):
+        for kernel, results in ((other, [False] * 3), (alike, [True, False, False])):
             eager_code.kinds.clear()
             run = eager_code.by_machine_code("conv", kernel)
-            for _ in range(2):
-                same(run(*operands, **params), kernel(*operands, **params))
-                assert compiled() == found
+            for count, weights in enumerate((w, fortran, gaps), 1):
+                for _ in range(2):
+                    same(run(x, weights, **params), kernel(x, weights, **params))
+                    assert [kind.code is not None for kind in known()] == results[:count]
         eager_code.kinds.clear()
         monkeypatch.setattr(eager_code, "LARGEST_TRIED_OPERAND", 100)
-        eager_code.by_machine_code("conv", alike)(*operands, **params)
+        eager_code.by_machine_code("conv", alike)(x, w, **params)
         assert compiled() == []
 
 

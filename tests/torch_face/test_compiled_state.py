@@ -4,6 +4,7 @@ import itertools
 import types
 import warnings
 from argparse import Namespace
+from dataclasses import dataclass
 
 import pytest
 
@@ -233,7 +234,13 @@ def test_what_a_compiled_function_closes_over():
 
     x = torch.ones(1, 2)
     with torch.no_grad():
-        for change in (None, layer.weight.zero_, weights.zero_, lambda: layer.bias.fill_(3.0)):
+        for change in (
+            None,
+            layer.weight.zero_,
+            weights.zero_,
+            lambda: setattr(weights, "data", torch.full((2,), 5.0)),
+            lambda: layer.bias.fill_(3.0),
+        ):
             if change:
                 change()
             factor += 1
@@ -284,3 +291,193 @@ def test_whether_a_parameter_requires_grad_is_not_guessed():
         assert torch.equal(compiled(x), net(x))
     net.weight.requires_grad_(False)
     assert torch.equal(compiled(x), net(x))
+
+
+SETTINGS = types.ModuleType("settings_of_a_test")
+
+
+class Options:
+    base = 1.0
+
+    def __call__(self, x):
+        return x * self.base + SCALE
+
+    @property
+    def scale(self):
+        return SCALE
+
+
+@dataclass(slots=True)
+class SlottedOptions:
+    scale: float = 1.0
+
+
+options, slotted_options = Options(), SlottedOptions()
+READS = {
+    "a class": lambda x: x * Options.base,
+    "an attribute of the class": lambda x: x * options.base,
+    "what a method reads": lambda x: options(x),
+    "what a property reads": lambda x: x * options.scale,
+    "a slot": lambda x: x * slotted_options.scale,
+    "a module": lambda x: x * SETTINGS.scale,
+    "what a module's method reads": nn.Sequential(nn.Identity()),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_classes_modules_and_slots(name, monkeypatch):
+    class Reader(nn.Module):
+        def forward(self, x):
+            return READS[name](x)
+
+    monkeypatch.setattr(SETTINGS, "scale", 1.0, raising=False)
+    through = Reader()
+    functions = READS[name], through, lambda x: through(x)
+    compiled = [torch.compile(function, fullgraph=True) for function in functions]
+    x = torch.ones(2)
+    for scale in (1.0, 2.0, 3.0):
+        monkeypatch.setattr(Options, "base", scale)
+        monkeypatch.setattr(SETTINGS, "scale", scale)
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        monkeypatch.setattr(slotted_options, "scale", scale)
+        for _ in range(3):
+            assert [call(x).tolist() for call in compiled] == 3 * [READS[name](x).tolist()]
+
+
+def test_a_function_that_gets_other_code():
+    def given(x):
+        return 2 * x
+
+    compiled = torch.compile(given)
+    assert compiled(torch.ones(1)).item() == 2
+    given.__code__ = (lambda x: 3 * x).__code__
+    assert compiled(torch.ones(1)).item() == 3
+
+
+@pytest.mark.parametrize("change", ["clear", "reverse"])
+def test_lists_of_tensors_that_no_plan_has_read(change):
+    class Reading(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept = [torch.ones(1), torch.zeros(1)]
+
+        def forward(self, x):
+            return sum(self.kept, x) if len(x) > 2 else x
+
+    net = Reading()
+    compiled = torch.compile(net, fullgraph=True)
+    for _ in range(2):
+        compiled(torch.ones(2))
+    getattr(net.kept, change)()
+    net.kept.append(torch.full((1,), 5.0))
+    for size in (2, 3, 3):
+        assert torch.equal(compiled(torch.ones(size)), net(torch.ones(size)))
+
+
+class Kinds(nn.Module):
+    by = 1.0
+
+    @classmethod
+    def factor(cls):
+        return cls.by
+
+    def forward(self, x):
+        return x * type(self).by * self.factor()
+
+
+def test_attributes_that_a_module_reads_of_its_class(monkeypatch):
+    net = Kinds()
+    compiled = torch.compile(net, fullgraph=True)
+    for by in (1.0, 2.0, 3.0):
+        monkeypatch.setattr(Kinds, "by", by)
+        for _ in range(3):
+            assert compiled(torch.ones(1)).item() == by * by
+
+
+class Scaler(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by = 1.0
+        self.register_buffer("weight", torch.ones(1))
+
+    def forward(self, x):
+        return self.scaled(x)
+
+    def scaled(self, x):
+        return x * self.by * self.weight
+
+    decorated = torch.compile(scaled, fullgraph=True)
+
+
+def scaled_by(scaler, x):
+    return scaler.scaled(x)
+
+
+ARGUMENTS = {
+    "an argument": lambda compiled, scaler, x: compiled(scaler, x),
+    "in a list": lambda compiled, scaler, x: compiled([scaler], x),
+    "in a dictionary": lambda compiled, scaler, x: compiled({"scaler": scaler}, x),
+    "by its name": lambda compiled, scaler, x: compiled(x=x, scaler=scaler),
+    "a module's": lambda compiled, scaler, x: compiled(scaler, x),
+    "a method's": lambda compiled, scaler, x: scaler.decorated(x),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_objects_among_arguments_may_change(name):
+    class Calling(nn.Module):
+        def forward(self, scaler, x):
+            return scaler.scaled(x)
+
+    def call(scaler, x):
+        inner = scaler[0] if isinstance(scaler, list) else scaler
+        return scaled_by(inner["scaler"] if isinstance(inner, dict) else inner, x)
+
+    compiled = torch.compile(Calling() if name == "a module's" else call, fullgraph=True)
+    scalers, x = [Scaler() for _ in range(3)], torch.ones(1)
+    for by in (1.0, 2.0, 3.0):
+        for scaler in scalers:
+            scaler.by = by
+            scaler.weight.add_(1)
+        for scaler in 3 * scalers:
+            found = ARGUMENTS[name](compiled, scaler, x)
+            assert found.item() == by * scaler.weight.item() == by * (1 + by)
+
+
+def test_many_objects_that_stay_end_no_plans():
+    compiled = torch.compile(scaled_by)
+    with warnings.catch_warnings(action="error"):
+        for scaler in 3 * [Scaler() for _ in range(18)]:
+            assert compiled(scaler, torch.ones(1)).item() == 1
+
+
+def test_all_of_a_large_module_counts():
+    net = nn.Sequential(*[nn.Linear(1, 1) for _ in range(200)])
+    compiled = torch.compile(lambda x: net(x), fullgraph=True)
+    last = net[-1]
+    with torch.no_grad():
+        for change in (lambda: None, lambda: last.bias.add_(1), lambda: last.eval()):
+            change()
+            for _ in range(2):
+                assert torch.equal(compiled(torch.ones(1, 1)), net(torch.ones(1, 1)))
+        last.register_forward_hook(lambda module, args, out: out + 1)
+        assert torch.equal(compiled(torch.ones(1, 1)), net(torch.ones(1, 1)))
+
+
+class Caching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(4))
+        self.part = self.cache[:2]
+
+    def forward(self, x):
+        self.cache.add_(x)
+        return self.part * 1
+
+
+def test_tensors_in_one_memory_end_plans_that_write_to_one():
+    net = Caching()
+    compiled = torch.compile(net)
+    with pytest.warns(UserWarning, match="writes to cache, whose memory part shares"):
+        found = [compiled(torch.ones(1)).tolist() for _ in range(5)]
+    assert found == [[i, i] for i in range(1, 6)]

@@ -1,0 +1,121 @@
+"""The states that functions and objects among their arguments are in, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache, partial
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from ..primitives.core.array import Array
+from ..tree import containers as tree
+from .nn.module import Module
+from .watched_values import PLAIN, ChangeCount, Picture, is_looked_into
+
+__all__ = ["MOST_STATES", "ChangedOften", "WatchedCalls"]
+
+# Plans for so many states of what is read beside arrays are tried, those of the latest first.
+MOST_STATES = 8
+# So many choices of objects among the arguments are known, those of the latest calls.
+MOST_CHOICES = 64
+ARRAYS = Array, np.ndarray, np.generic
+CALLABLES = FunctionType, MethodType, partial, Module
+
+
+class ChangedOften(Exception):
+    """What a function reads beside its arrays changes more often than plans are worth."""
+
+
+class Seen:
+    """A function and objects among its arguments, and the states that they were in.
+
+    Args:
+        values: these.
+    """
+
+    __slots__ = ("_count", "_last", "_states", "_values")
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        # Kept, so that no other object gets its id.
+        self._values = values
+        self._count = ChangeCount()
+        self._last: tuple[Picture, object] | None = None
+        self._states: list[tuple[Any, object]] = []
+
+    def state(self) -> object:
+        """Returns what stands for the state that they are in."""
+        self._count.calls += 1
+        if self._last is not None and self._last[0].is_as_it_was():
+            return self._last[1]
+        picture = Picture()
+        look = [picture.of(x) for x in self._values], picture.of_named()
+        picture.keep()
+        state = next((known for other, known in self._states if other == look), None)
+        if state is None:
+            if self._states and self._count.changed():
+                raise ChangedOften
+            state = object()
+            self._states = [(look, state), *self._states[: MOST_STATES - 1]]
+        self._last = picture, state
+        return state
+
+
+class WatchedCalls:
+    """Tells for each call in which state the function and the objects that it is given are.
+
+    Args:
+        values: what all calls read.
+    """
+
+    def __init__(self, *values: Any) -> None:
+        self._values = values
+        self._seen: dict[tuple[int, ...], Seen] = {}
+
+    def state(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+        """Returns what stands for the state; None where there is nothing to watch.
+
+        Raises:
+            ChangedOften: it has changed again and again.
+        """
+        objects = [*objects_in(args), *objects_in(kwargs.values())] if kwargs else objects_in(args)
+        if not (objects or self._values):
+            return None
+        key = tuple(map(id, objects))
+        seen = self._seen.get(key)
+        if seen is None:
+            if len(self._seen) >= MOST_CHOICES:
+                self._seen = dict([*self._seen.items()][1 - MOST_CHOICES :])
+            seen = self._seen[key] = Seen((*self._values, *objects))
+        return seen.state()
+
+
+def objects_in(values: Collection[Any]) -> list[Any]:
+    """Returns the objects among arguments, and in their containers, that may come to differ."""
+    found: list[Any] = []
+    if all(is_constant(kind) for kind in {*map(type, values)}):
+        return found
+    for x in values:
+        kind: Any = type(x)
+        if is_constant(kind):
+            continue
+        if kind in (list, tuple):
+            found += objects_in(x)
+        elif kind is dict:
+            found += objects_in(x.values())
+        else:
+            leaves = tree.leaves(x)
+            alone = len(leaves) == 1 and leaves[0] is x
+            found += leaves if alone else objects_in(leaves)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def is_constant(kind: Any) -> bool:
+    """Says whether values of a type are arrays, or never differ from what they were."""
+    if kind in PLAIN or issubclass(kind, ARRAYS):
+        return True
+    if kind in (list, tuple, dict) or issubclass(kind, CALLABLES):
+        return False
+    return not is_looked_into(kind.__module__)

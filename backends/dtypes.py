@@ -8,7 +8,7 @@ nothing until the first bfloat16 is met.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
@@ -159,20 +159,20 @@ def computed_in_single(
     def widened(x: Any) -> Any:
         return x.astype(SINGLE) if type(x) not in WEAK_CLASSES and x.dtype.char == char else x
 
-    def alone(buffers: Iterable[Any]) -> bool:
-        dtypes = [x.dtype for x in buffers if type(x) not in WEAK_CLASSES]
-        return all(d.char == char or d.kind not in INEXACT for d in dtypes)
-
     def compute(*buffers: Any, **params: Any) -> Any:
-        dtype = params.get("dtype")
+        dtype = params.get("dtype") if params else None
         asked = dtype is not None and dtype.char == char
-        if not asked:
-            for buffer in buffers:
-                if type(buffer) not in WEAK_CLASSES and buffer.dtype.char == char:
-                    break
-            else:
-                return function(*buffers, **params)
-        if takes and alone(buffers):
+        met, alone = False, True
+        for buffer in buffers:
+            if type(buffer) not in WEAK_CLASSES:
+                own = buffer.dtype
+                if own.char == char:
+                    met = True
+                elif own.kind in INEXACT:
+                    alone = False
+        if not (met or asked):
+            return function(*buffers, **params)
+        if takes and alone:
             out = function(*buffers, **params)
         else:
             if asked:
@@ -180,7 +180,7 @@ def computed_in_single(
             out = function(*map(widened, buffers), **params)
         if asked:
             return out if out.dtype.char == char else out.astype(dtype)
-        if dtype is None and out.dtype == SINGLE and alone(buffers):
+        if alone and dtype is None and out.dtype.char == "f":
             return out.astype(narrow)
         return out
 

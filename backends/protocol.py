@@ -297,6 +297,10 @@ class Backend(Protocol):
         """Says whether machine code computes an equation that can be a part of a region."""
         return False
 
+    def plan_threads(self) -> int:
+        """Returns how many threads share the work of plans."""
+        return 1
+
     def native_test(self, program: Any, of_loop: bool = False) -> Callable[[Any], bool]:
         """Returns what says whether kernels compute an equation of a program, or of a loop's."""
         return self.is_native

@@ -160,11 +160,26 @@ class NumpyBackend(protocol.Backend):
 
         return cpu_plan(program, donated, self.kernels, watched, native)
 
+    def shown_functions(self, program: ProgramLike, donated: Sequence[int], llvm: bool) -> str:
+        """Returns the text of the functions that a plan with machine code calls.
+
+        ``llvm`` says whether they are LLVM's code; otherwise they are kernels in their language.
+        """
+        from .plan import shown_functions  # only where somebody looks at it
+
+        return shown_functions(program, donated, self.kernels, llvm)
+
     def is_native(self, equation: EquationLike) -> bool:
         """Says whether machine code computes an equation that can be a part of a region."""
         from .plan.native.region_graph import is_native  # only where machine code is made
 
         return is_native(equation)
+
+    def plan_threads(self) -> int:
+        """Returns how many threads share the work of plans."""
+        from .plan.threads.pool import threads
+
+        return threads.number
 
     def native_test(
         self, program: ProgramLike, of_loop: bool = False

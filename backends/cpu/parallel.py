@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ThreadMemory", "each", "is_done_side_by_side", "is_parallel", "is_sharing_possible",
-    "kept_calm", "side_by_side",
+    "kept_calm", "line_bytes", "side_by_side",
 ]  # fmt: skip
 
 # The pool is loaded with the first plan.
@@ -45,10 +45,15 @@ class ThreadMemory(threading.local):
     def bytes(self, size: int) -> Buffer:
         """Returns bytes without values from a cache line on; the next call takes them again."""
         if self._memory.size < size:
-            memory = np.empty(size + CACHE_LINE_BYTES, np.uint8)
-            start = -memory.ctypes.data % CACHE_LINE_BYTES
-            self._memory = memory[start : start + size]
+            self._memory = line_bytes(size)
         return self._memory
+
+
+def line_bytes(size: int) -> Buffer:
+    """Returns bytes without values from a cache line on, a part of a longer array."""
+    memory = np.empty(size + CACHE_LINE_BYTES, np.uint8)
+    start = -memory.ctypes.data % CACHE_LINE_BYTES
+    return memory[start : start + size]
 
 
 def is_parallel() -> bool:

@@ -74,9 +74,6 @@ def index_add(x: Buffer, v: Buffer, *indices: Buffer, key: KeyLike) -> Buffer:
     out = np.array(x, order="C")
     v = np.asarray(v).astype(out.dtype, copy=False)
     if key.arrays:
-        whole = _whole_axes(key)
-        for axis, index in enumerate(indices if whole is not None else (), whole or 0):
-            _check_bounds(np.asarray(index), out.shape[axis], axis)
         # NumPy 2.4 reads past the end of values that have fewer axes than the elements.
         add_at(out, key, indices, np.broadcast_to(v, key.shape(out, indices)))
     else:
@@ -102,11 +99,10 @@ def add_at(out: Buffer, key: KeyLike, indices: Sequence[Any], values: Buffer) ->
     if whole is None or not out.size:
         np.add.at(out, key.fill(indices), values)
         return
-    # Whole axes come first, then those that are indexed, then rows. The indices are in bounds:
-    # those of a cotangent once picked elements.
+    # Whole axes come first, then those that are indexed, then rows.
     indexed, width = out.shape[whole : len(key.native)], prod(out.shape[len(key.native) :])
     arrays = [np.asarray(index, np.intp) for index in indices]
-    positions = np.reshape(np.ravel_multi_index(arrays, indexed, mode="wrap"), -1)
+    positions = np.reshape(_positions(arrays, indexed, whole), -1)
     if whole:
         blocks = np.arange(prod(out.shape[:whole])) * prod(indexed)
         positions = (blocks[:, None] + positions).reshape(-1)
@@ -115,6 +111,17 @@ def add_at(out: Buffer, key: KeyLike, indices: Sequence[Any], values: Buffer) ->
         _add_rows(out.reshape(-1, width), positions, rows)
     else:
         _add_flat(out.reshape(-1), positions, rows)
+
+
+def _positions(arrays: Sequence[Buffer], shape: Shape, before: int) -> Buffer:
+    """Returns the flat positions of indices in axes of a shape, which stand behind some others."""
+    try:
+        return np.ravel_multi_index(arrays, shape)
+    except ValueError:
+        # One of them is negative, and may be in bounds.
+        for axis, (index, length) in enumerate(zip(arrays, shape, strict=True), before):
+            _check_bounds(index, length, axis)
+        return np.ravel_multi_index(arrays, shape, mode="wrap")
 
 
 def _add_rows(out: Buffer, positions: Buffer, rows: Buffer) -> None:

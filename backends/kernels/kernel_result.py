@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from .efforts import gone
@@ -19,12 +20,14 @@ class KernelResult(NamedTuple):
         divisor: what a fold over the first axis is divided by in the end, for a mean.
         imag: the imaginary part of complex elements, whose real part the node is. Of a fold over
             the first axis it is such a fold, too, and nothing is divided.
+        strides: those of its axes, where it lies in a part of an array; None in C order.
     """
 
     node: Expr
     axes: GridAxes
     divisor: int = 1
     imag: Expr | None = None
+    strides: Mapping[int, int] | None = None
 
     @property
     def nodes(self) -> tuple[Expr, ...]:

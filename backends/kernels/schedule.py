@@ -112,6 +112,7 @@ class LoopSchedule:
             input_place(x)[0]: Buffer(f"in_{number}", x.dtype, self._input_shape(x), "in")
             for number, x in enumerate(inputs)
         }
+        self._steps: dict[Buffer, Mapping[int, int]] = {}
         self.outputs = [self._output(*pair) for pair in enumerate(results)]
         self.scratch: list[Buffer] = []
         # The nodes that lie in scratch memory.
@@ -136,18 +137,21 @@ class LoopSchedule:
         if x.operation == "source":
             return (x.detail.elements,)
         if number in self._strides:
-            strides = self._strides[number]
-            return (1 + sum((self.graph.lengths[a] - 1) * strides.get(a, 0) for a in x.axes),)
+            steps = [(self.graph.lengths[a], self._strides[number].get(a, 0)) for a in x.axes]
+            return (1 + sum((length - 1) * abs(step) for length, step in steps),)
         return (*self._shape(x.axes), *(() if part is None else PARTS_OF_AN_ELEMENT))
 
     def _output(self, number: int, result: KernelResult) -> Buffer:
-        parts = () if result.imag is None else PARTS_OF_AN_ELEMENT
+        parts, dtype = () if result.imag is None else PARTS_OF_AN_ELEMENT, result.node.dtype
         shape = (*self._shape(result.axes), *parts)
         if result.late and not self.whole:
-            return Buffer(
-                f"part_{number}", result.node.dtype, (BLOCK_NUMBER.extent, *shape), "part"
-            )
-        return Buffer(f"out_{number}", result.node.dtype, shape, "out")
+            return Buffer(f"part_{number}", dtype, (BLOCK_NUMBER.extent, *shape), "part")
+        if result.strides is None:
+            return Buffer(f"out_{number}", dtype, shape, "out")
+        last = sum((self.graph.lengths[a] - 1) * n for a, n in result.strides.items())
+        part = Buffer(f"out_{number}", dtype, (1 + last,), "some")
+        self._steps[part] = result.strides
+        return part
 
     def _index(self, buffer: Buffer, axes: Iterable[int], part: int | None = None) -> Index:
         """Returns the place of an element, or of a part of it, in a buffer that has some axes."""
@@ -155,6 +159,8 @@ class LoopSchedule:
         if buffer.role == "part":
             loops.insert(0, BLOCK_NUMBER)
         strides = [prod(buffer.shape[i + 1 :]) for i in range(len(loops))]
+        if buffer in self._steps:
+            strides = [self._steps[buffer].get(a, 0) for a in sorted(axes)]
         return Index(list(zip(loops, strides, strict=True)), part or 0)
 
     def _number_of_rows(self) -> int:
@@ -479,8 +485,8 @@ class LoopSchedule:
             buffer = self.inputs[number]
             index = self._index(buffer, node.axes, part)
             if number in self._strides:
-                strides = self._strides[number]
-                index = Index([(self.axes[a], strides.get(a, 0)) for a in sorted(node.axes)])
+                steps = [(self.axes[a], self._strides[number].get(a, 0)) for a in sorted(node.axes)]
+                index = Index(steps, -sum((x.extent - 1) * min(step, 0) for x, step in steps))
             home.statements.append(Load(value, buffer, index))
         elif node.operation == "place":
             home.statements.append(PlaceOf(value, self.axes[node.detail]))

@@ -34,8 +34,6 @@ declare i64 @PyList_Size(ptr)
 declare ptr @PyList_GetItem(ptr, i64)
 declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare ptr @PyType_GenericAlloc(ptr, i64)
-declare void @Py_IncRef(ptr)
-declare void @Py_DecRef(ptr)
 declare ptr @PyErr_Occurred()
 
 ; Of what is no list the size is -1, and an error is raised.
@@ -53,6 +51,26 @@ define internal i64 @not_done() noinline {{
   %well = icmp eq ptr %error, null
   %status = select i1 %well, i64 1, i64 {interrupted}
   ret i64 %status
+}}
+
+; What nobody changes meanwhile: no code of Python's runs.
+define internal ptr @items_of(ptr %list) alwaysinline {{
+  %place = getelementptr i8, ptr %list, i64 {items}
+  %found = load ptr, ptr %place
+  ret ptr %found
+}}
+
+; Counts of objects that live for ever have the sign of negative numbers.
+define internal void @refer(ptr %object) alwaysinline {{
+  %count = load i32, ptr %object
+  %counts = icmp sge i32 %count, 0
+  br i1 %counts, label %more, label %done
+more:
+  %next = add i32 %count, 1
+  store i32 %next, ptr %object
+  br label %done
+done:
+  ret void
 }}
 
 define internal ptr @object(ptr %objects, i64 %number) alwaysinline {{
@@ -103,7 +121,7 @@ body:
   br i1 %failed, label %raised, label %set
 set:
   %value = call ptr @PyList_GetItem(ptr %given, i64 %j)
-  call void @Py_IncRef(ptr %value)
+  call void @refer(ptr %value)
   %place = call ptr @slot_of(ptr %made)
   store ptr %value, ptr %place
   %put = call i32 @PyList_SetItem(ptr %outs, i64 %j, ptr %made)
@@ -128,25 +146,29 @@ define i64 @slots_same(ptr %objects) {{
   %enough = call i1 @are_alike(ptr %given, ptr %known)
   %room = call i1 @are_alike(ptr %given, ptr %outs)
   %alike = and i1 %enough, %room
-  br i1 %alike, label %head, label %other
+  br i1 %alike, label %begin, label %other
+begin:
+  %objects_given = call ptr @items_of(ptr %given)
+  %references = call ptr @items_of(ptr %known)
+  br label %head
 head:
-  %i = phi i64 [0, %0], [%i_next, %set]
+  %i = phi i64 [0, %begin], [%i_next, %set]
   %goes = icmp slt i64 %i, %count
   br i1 %goes, label %check, label %done
 check:
-  %x = call ptr @PyList_GetItem(ptr %given, i64 %i)
+  %x = call ptr @object(ptr %objects_given, i64 %i)
   %fits = call i1 @is_kind(ptr %x, ptr %kind)
   br i1 %fits, label %compare, label %other
 compare:
   %place = call ptr @slot_of(ptr %x)
   %value = load ptr, ptr %place
-  %reference = call ptr @PyList_GetItem(ptr %known, i64 %i)
+  %reference = call ptr @object(ptr %references, i64 %i)
   %referent_place = getelementptr i8, ptr %reference, i64 {referent}
   %referent = load ptr, ptr %referent_place
   %same = icmp eq ptr %value, %referent
   br i1 %same, label %set, label %other
 set:
-  call void @Py_IncRef(ptr %value)
+  call void @refer(ptr %value)
   %put = call i32 @PyList_SetItem(ptr %outs, i64 %i, ptr %value)
   %i_next = add i64 %i, 1
   br label %head
@@ -170,9 +192,13 @@ define i64 @slots_taken(ptr %objects) {{
   %count = load i64, ptr %words
   %objects_there = call i64 @PyList_Size(ptr %given)
   %alike = call i1 @are_alike(ptr %given, ptr %values)
-  br i1 %alike, label %check_head, label %other
+  br i1 %alike, label %begin, label %other
+begin:
+  %objects_given = call ptr @items_of(ptr %given)
+  %values_listed = call ptr @items_of(ptr %values)
+  br label %check_head
 check_head:
-  %i = phi i64 [0, %0], [%i_next, %count_references]
+  %i = phi i64 [0, %begin], [%i_next, %count_references]
   %checks = icmp slt i64 %i, %count
   br i1 %checks, label %check, label %head
 check:
@@ -182,13 +208,13 @@ check:
   %within = icmp ult i64 %number, %objects_there
   br i1 %within, label %check_kind, label %other
 check_kind:
-  %x = call ptr @PyList_GetItem(ptr %given, i64 %number)
+  %x = call ptr @object(ptr %objects_given, i64 %number)
   %fits = call i1 @is_kind(ptr %x, ptr %kind)
   br i1 %fits, label %compare, label %other
 compare:
   %place = call ptr @slot_of(ptr %x)
   %value = load ptr, ptr %place
-  %listed = call ptr @PyList_GetItem(ptr %values, i64 %number)
+  %listed = call ptr @object(ptr %values_listed, i64 %number)
   %same = icmp eq ptr %value, %listed
   br i1 %same, label %count_references, label %other
 count_references:
@@ -196,19 +222,23 @@ count_references:
   %alone = icmp eq i32 %references, {alone}
   br i1 %alone, label %check_head, label %other
 head:
-  %j = phi i64 [0, %check_head], [%j_next, %body]
+  %j = phi i64 [0, %check_head], [%j_next, %body], [%j_next, %give]
   %goes = icmp slt i64 %j, %count
   br i1 %goes, label %body, label %done
 body:
   %j_next = add i64 %j, 1
   %taken_place = getelementptr i64, ptr %words, i64 %j_next
   %taken = load i64, ptr %taken_place
-  %y = call ptr @PyList_GetItem(ptr %given, i64 %taken)
+  %y = call ptr @object(ptr %objects_given, i64 %taken)
   %old_place = call ptr @slot_of(ptr %y)
   %old = load ptr, ptr %old_place
-  call void @Py_IncRef(ptr %gone)
+  %again = icmp eq ptr %old, %gone
+  br i1 %again, label %head, label %give
+give:
+  call void @refer(ptr %gone)
   store ptr %gone, ptr %old_place
-  call void @Py_DecRef(ptr %old)
+  ; The list of values has it.
+  store i32 {listed}, ptr %old
   br label %head
 done:
   ret i64 0
@@ -256,8 +286,9 @@ def slot_calls(kind: type, name: str) -> SlotCalls | None:
         if offset is None:
             return None
         places = {"slot": offset, "class_": OBJECT_HEADER - POINTER_BYTES, "data": OBJECT_HEADER}
+        places |= {"items": OBJECT_HEADER + POINTER_BYTES, "referent": OBJECT_HEADER}
         text = FEW_PASSES + SLOTS_TEXT.format(
-            **places, referent=OBJECT_HEADER, alone=REFERENCES_ALONE, interrupted=INTERRUPTED
+            **places, alone=REFERENCES_ALONE, listed=REFERENCES_ALONE - 1, interrupted=INTERRUPTED
         )
         code = machine_code(text, [*counts])
     except (NativeUnavailable, NotCompiled):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby, zip_longest
+from math import prod
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -31,6 +32,7 @@ from ..kernels.kernel import (
     UpdateOf,
 )
 from ..kernels.operations import KERNEL_FUNCTIONS
+from .aligned_memory import LINE
 from .element_pairs import are_halves, half_of_pairs, is_of_pairs, load_pairs, store_pairs
 from .function_printer import FunctionPrinter
 from .instructions import Lines, constant, memory_type, ones, overloaded, shown_type
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["Copy", "Mask", "StatementPrinter"]
 
 
+# What fills more bytes of a buffer than a core has near it asks for lines so many bytes ahead: a
+# result of 4 MiB is written in nine tenths of the time. To ask for a line behind it does no harm.
+SMALLEST_PREPARED, PREPARED_AHEAD = 1 << 20, 1024
 # A statement that is no loop.
 InLoops: TypeAlias = Let | Load | PlaceOf | PlaceWithin | Store | UpdateOf
 
@@ -268,6 +273,12 @@ class StatementPrinter:
         elif stride == 0 and not picks:
             one = lines.let(f"load {element}, ptr {address}, align {size}")
             found = self._copied(one, buffer.dtype)
+        elif width > 1 and stride == -1 and not picks and self._mask is None:
+            first = lines.let(f"getelementptr {element}, ptr {address}, i64 {1 - width}")
+            found = lines.let(f"load {kind}, ptr {first}, align {size}")
+            turned = ", ".join(f"i32 {i}" for i in reversed(range(width)))
+            turned = f"{kind} poison, <{width} x i32> <{turned}>"
+            found = lines.let(f"shufflevector {kind} {found}, {turned}")
         elif width > 1 and (stride != 1 or picks or self._mask is not None):
             given = [("i32", str(size)), (shown_type("i1", width), self._shown_mask())]
             given.append((kind, ones(element, width)))
@@ -331,6 +342,14 @@ class StatementPrinter:
             lines.call(call, "void", [(kind, value), (first, address), *mask])
         else:
             lines.add(f"store {kind} {value}, ptr {address}, align {size}")
+            if width * size == LINE and prod(buffer.shape) * size >= SMALLEST_PREPARED:
+                self._prepare(address)
+
+    def _prepare(self, address: str) -> None:
+        """Asks for a line of memory that is stored soon: its owner is found meanwhile."""
+        ahead = self.lines.let(f"getelementptr i8, ptr {address}, i64 {PREPARED_AHEAD}")
+        how = [("i32 immarg", "1"), ("i32 immarg", "3"), ("i32 immarg", "1")]
+        self.lines.call("llvm.prefetch.p0", "void", [("ptr", ahead), *how])
 
     # -- pairs of elements, of which lanes take one each
 

@@ -15,20 +15,25 @@ from ..backends.errors.public_functions import is_entry
 from ..primitives.core.buffers import is_changeable, same_bits
 from ..primitives.core.bytecode import assigned_names, closed_over, is_filled, written_names
 from .alike import CONSTANTS
+from .frozen_globals import KeptGlobals, globals_of, reads_values
 
 __all__ = ["Copies", "frozen"]
 
 Copies = dict[int, Any]
+# Methods that put values into containers.
+CHANGING = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
 # The last copies of arrays, by the ids of these. One serves as long as its array is as it was.
 last_copies: WeakValueDictionary[int, ndarray[Any, Any]] = WeakValueDictionary()
 
 
 def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = False) -> Any:
-    """Returns a copy of a function that keeps its closure as it is now; other values themselves.
+    """Returns a copy of a function that keeps what it reads as it is now; other values themselves.
 
-    Streams of keys, and arrays that may change, are copied too. So are tuples of such values, and
-    objects that keep functions, such as those with rules of their own: their classes say in which
-    attributes, ``kept_functions``.
+    That is its closure, and the globals of the user's module, unless it assigns to some.
+
+    Streams of keys, and arrays that may change, are copied too. So are tuples of such values, other
+    containers with functions, which may be found there, and objects that keep functions, such as
+    those with rules of their own: their classes say in which attributes, ``kept_functions``.
 
     Args:
         x: the function, or a value that one closes over.
@@ -62,8 +67,25 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
     elif type(x) is ndarray and is_changeable(x):
         if not workspace:
             copies[id(x)] = copy_of(x)
-    elif isinstance(x, FunctionType) and x.__closure__:
-        filled = [is_filled(cell) for cell in x.__closure__]
+    elif functions_in(x):
+        copies[id(x)] = made = copy(x)
+        made.clear()
+        if isinstance(made, dict):
+            made.update((inner(key), inner(value)) for key, value in x.items())
+        else:
+            (made.extend if isinstance(made, list) else made.update)(map(inner, x))
+    elif isinstance(x, FunctionType):
+        table = KeptGlobals(x) if reads_values(x, set()) else None
+        if table is None and not x.__closure__:
+            return x
+        if in_place or not CHANGING.isdisjoint(x.__code__.co_names) or written_names(x.__code__):
+            # It may put functions into containers, and finds those that are there.
+            met = [] if table is None else [value for _, value in globals_of(x)]
+            for value in (*met, *closed_over(x).values()):
+                for kept in (value, *found) if (found := functions_in(value)) else ():
+                    copies.setdefault(id(kept), kept)
+        closure = x.__closure__ or ()
+        filled = [is_filled(cell) for cell in closure]
         if in_place:
             assigned = assigned_names(x.__code__)
             variables = zip(filled, x.__code__.co_freevars, strict=True)
@@ -75,21 +97,32 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
                     copies[id(value)] = value
                     value = value.base
         # A name that is not defined yet will be found in the cell itself.
-        cells = [CellType() if f else c for f, c in zip(filled, x.__closure__, strict=True)]
-        made = FunctionType(x.__code__, x.__globals__, x.__name__, x.__defaults__, tuple(cells))
+        cells = [CellType() if f else c for f, c in zip(filled, closure, strict=True)]
+        names = x.__globals__ if table is None else table
+        made = FunctionType(x.__code__, names, x.__name__, x.__defaults__, tuple(cells))
         made.__kwdefaults__ = x.__kwdefaults__
         if in_place:
             made.__dict__ = x.__dict__
         else:
             made.__dict__.update(x.__dict__)
         copies[id(x)] = made
-        for cell, old, f in zip(cells, x.__closure__, filled, strict=True):
+        if table is not None:
+            table.fill(inner)
+        for cell, old, f in zip(cells, closure, filled, strict=True):
             if f:
                 cell.cell_contents = inner(old.cell_contents)
-        if is_entry(x) and all(map(is_same_cell, cells, x.__closure__)):
+        if is_entry(x) and all(map(is_same_cell, cells, closure)):
             # A public function of functensor, whose names never change, is told by its identity.
             copies[id(x)] = x
     return copies.get(id(x), x)
+
+
+def functions_in(x: Any) -> list[FunctionType]:
+    """Returns the functions that a list, a set or a dictionary holds."""
+    if type(x) not in (list, set, dict):
+        return []
+    values = [*x, *x.values()] if isinstance(x, dict) else x
+    return [value for value in values if isinstance(value, FunctionType)]
 
 
 def copy_of(x: ndarray[Any, Any]) -> ndarray[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from ..backends import Loop
+from ..backends import BackendUnavailable, Loop
 from ..backends import get as get_backend
 from ..backends.config import config
 from ..backends.devices import to_host
@@ -298,11 +298,30 @@ class Lowered:
 
     @property
     def source(self) -> str:
-        """The text of the generated code; a line of words where operations run one by one."""
+        """The text of the generated code that runs; a line of words where operations run singly.
+
+        Where machine code runs, its kernels stand behind the lines of the plan.
+        """
         tiers = self._compiled.tiers
         if tiers is None:
             return "# on several devices, the optimized program is run operation by operation\n"
         return with_cells_named(tiers.source)
+
+    def llvm(self) -> str:
+        """Returns the code of machine code's functions in LLVM's language, before it optimizes.
+
+        Raises:
+            BackendUnavailable: there is no machine code of the function here.
+
+        >>> import functensor as ft, functensor.numpy as np
+        >>> low = ft.jit(lambda x: np.sum(x * x)).lower(np.ones(100))
+        >>> "fmul" in low.llvm()
+        True
+        """
+        tiers = self._compiled.tiers
+        if not isinstance(tiers, Tiers):
+            raise BackendUnavailable(f"{self.program.name} does not run on the CPU alone")
+        return tiers.functions(llvm=True)
 
     def cost(self) -> Cost:
         """Returns the operations, bytes and peak memory of the optimized program."""

@@ -11,6 +11,7 @@ from ..backends.config import config
 from ..backends.devices import resolved
 from ..passes.fusion import fusion
 from ..passes.host_numbers import host_numbers
+from ..passes.inline_calls import inlined
 from ..passes.kernel_forms import kernel_forms
 from ..passes.pipeline import optimized
 from ..passes.pooled_forms import pooled_forms
@@ -153,7 +154,8 @@ class GpuTiers:
 
 def gpu_program(program: Program, backend: Any) -> Program:
     """Returns a staged program in the form of which a GPU's plan is made: its regions are fused."""
-    forms = host_numbers(pooled_forms(kernel_forms(optimized(program, stacks=False))))
+    simple = optimized(host_numbers(inlined(program)), stacks=False)
+    forms = host_numbers(pooled_forms(kernel_forms(simple)))
     return fusion(forms, 1, backend.native_test(forms))
 
 

@@ -9,7 +9,7 @@ differs, the guard gives up before it has run anything, and ``jitted.py`` finds 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from operator import call, is_
+from operator import call, is_, itemgetter
 from typing import Any
 from weakref import ref
 
@@ -26,7 +26,7 @@ from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
 from ..tree.containers import is_named
-from .known_leaves import KnownLeaves, lines_of_comparison
+from .known_leaves import KnownLeaves, is_row, is_there, lines_of_comparison
 from .signature import exact
 
 __all__ = ["LARGEST_TRACED_INTEGER", "UNLIKE", "Guard", "guard", "guard_source", "unguarded"]
@@ -150,12 +150,25 @@ class _Writer:
         else:
             raise _Unguarded
 
+    def row(self, items: str, values: Sequence[Any]) -> None:
+        """Writes lines that take arrays on devices all at once, given an expression of a list."""
+        name = self.local()
+        self.lines.append(f"{name} = {items}")
+        self.require(f"len({name}) == {len(values)}")
+        names = [f"{name}[{i}]" for i in range(len(values))]
+        self.there.rows[names[0]] = name, names
+        for part, value in zip(names, values, strict=True):
+            self.leaf(part, value)
+
     def kind(self, kind: type) -> str:
         """Returns an expression for a class."""
         return kind.__name__ if kind in (list, tuple) else self.bind(kind, "class")
 
     def unpack(self, name: str, value: Sequence[Any]) -> None:
         """Writes lines that take a sequence apart; a ValueError tells of another length."""
+        if is_row(value, DEVICE_TYPES):
+            self.row(f"[*{name}]", value)
+            return
         inner = [self.local(f"{name}_{i}") for i in range(len(value))]
         self.lines.append(f"{as_tuple(inner)} = {name}")
         for part, child in zip(inner, value, strict=True):
@@ -171,6 +184,10 @@ class _Writer:
         else:
             self.require(f"type({name}) is dict")
             self.dicts.append((name, len(keys)))
+        values = [value[key] for key in keys]
+        if is_row(values, DEVICE_TYPES):
+            self.row(f"[*{self.bind(itemgetter(*keys), 'items')}({name})]", values)
+            return
         for key in keys:
             is_word = type(key) is str and key.isascii() and key.isidentifier()
             inner = self.local(f"{name}_{key}" if is_word else "")
@@ -219,8 +236,7 @@ class _Writer:
         other += self.place(buffer, getattr(value, "_data", value))
         self.leaves.append(name)
         self.buffers.append(buffer)
-        is_there = kind is Array and type(value._data) in DEVICE_TYPES
-        if is_there:
+        if is_there(value, DEVICE_TYPES):
             self.there.add(name, other, len(self.leaves) - 1 in self._donated)
         else:
             self.alike.setdefault(other, []).append(name)
@@ -253,7 +269,7 @@ class _Writer:
         # Buffers of tensors on GPUs are not compared.
         if there and len(there) + len(self.on_host) == len(self.leaves):
             held = self.there.listed("held", self.leaves, self.buffers)
-            yield f"buffers = KnownBuffers({held})"
+            yield f"buffers = {held}" if held == "held_0" else f"buffers = KnownBuffers({held})"
             yield "buffers.known, buffers.donated = known, donated"
         else:
             yield f"buffers = [{', '.join(self.buffers)}]"

@@ -6,16 +6,32 @@ are donated are known apart from the others: a loop gets them back, and others w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 from weakref import ref
 
 from ..backends.known_buffers import SameBuffers
+from ..primitives.core.array import Array
 
-__all__ = ["KnownLeaves", "lines_of_comparison"]
+__all__ = ["KnownLeaves", "is_row", "is_there", "lines_of_comparison"]
 
 # A reference to what is gone.
 NO_BUFFER: Any = ref(set())
+
+
+def is_there(value: Any, types: Container[type]) -> bool:
+    """Says whether a value is an array on a device, whose buffers have one of some types."""
+    return type(value) is Array and type(value._data) in types
+
+
+def is_row(values: Sequence[Any], types: Container[type]) -> bool:
+    """Says whether several values are arrays on devices, all of them."""
+    return len(values) > 1 and all(is_there(x, types) for x in values)
+
+
+def shown_tuple(names: Sequence[str]) -> str:
+    """Returns an expression of several variables' values."""
+    return f"({', '.join(names)})"
 
 
 class KnownLeaves:
@@ -23,10 +39,12 @@ class KnownLeaves:
 
     Attributes:
         names: the variables that hold them, in order.
+        rows: the variables of lists that hold several, and the names of all of these, by the first.
     """
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.rows: dict[str, tuple[str, list[str]]] = {}
         # By whether they are donated: the variables by the condition that one is not alike.
         self._alike: dict[bool, dict[str, list[str]]] = {True: {}, False: {}}
 
@@ -51,11 +69,12 @@ class KnownLeaves:
             scope: gets the values of global names.
         """
         seen: list[SameBuffers] = []
-        for number, alike in enumerate(self._groups()):
+        groups = self._groups()
+        for number, alike in enumerate(groups):
             names = self._in_order(alike)
             seen.append(SameBuffers([NO_BUFFER] * len(names)))
             scope[f"none_{number}"] = [None] * len(names)
-            yield from lines_of_group(number, names, alike)
+            yield from self._lines_of_group(number, names, alike, len(groups) == 1)
         scope["seen"] = seen
         yield f"donated = {'known_0' if self._alike[True] else 'None'}"
         if len(seen) == 1:
@@ -92,40 +111,63 @@ class KnownLeaves:
             return f"{name}_0"
         return f"[*{name}_0, *{name}_1]"
 
+    def _lines_of_group(
+        self, number: int, names: Sequence[str], alike: dict[str, list[str]], alone: bool
+    ) -> Iterator[str]:
+        """Yields the lines that compare some leaves.
+
+        Args:
+            number: the number of the group.
+            names: the variables that hold the leaves.
+            alike: the same, by the condition that one is not of their kind.
+            alone: whether there is no other group.
+        """
+        there, known, held = f"there_{number}", f"known_{number}", f"held_{number}"
+        # What others know is not copied once more.
+        made = "KnownBuffers" if alone else "list"
+        yield f"{there} = {self._together(names)}"
+        # Other threads put another one there.
+        yield f"{known} = seen[{number}]"
+        yield f"{held} = {made}(none_{number})"
+        yield f"if slots.same(Array, {there}, {known}.references, {held}):"
+        yield f"  if {{*map(type, {there})}} != {{Array}}: return UNLIKE"
+        yield f"  {held} = {made}([x._data for x in {there}])"
+        yield f"  if not all(map(is_, {held}, map(call, {known}.references))):"
+        for line in lines_of_comparison(alike, self._together):
+            yield f"    {line}"
+        yield f"    seen[{number}] = {known} = SameBuffers([*map(ref, {held})])"
+
+    def _together(self, names: Sequence[str]) -> str:
+        """Returns an expression of a list of leaves."""
+        parts: list[str] = []
+        at = 0
+        while at < len(names):
+            name, row = self.rows.get(names[at], ("", []))
+            whole = bool(row) and names[at : at + len(row)] == row
+            parts.append(f"*{name}" if whole else names[at])
+            at += len(row) if whole else 1
+        alone = len(parts) == 1 and parts[0].startswith("*")
+        return parts[0][1:] if alone else f"[{', '.join(parts)}]"
+
     def let_go(self) -> str:
         """Returns the line after which no variable holds a buffer."""
         held = [f"held_{number} = " for number in range(len(self._groups()))]
         return f"{''.join(held)}x = None"
 
 
-def lines_of_group(number: int, names: Sequence[str], alike: dict[str, list[str]]) -> Iterator[str]:
-    """Yields the lines that compare some leaves.
+def lines_of_comparison(
+    alike: dict[str, list[str]], together: Callable[[Sequence[str]], str] = shown_tuple
+) -> Iterator[str]:
+    """Yields the lines that compare leaves.
 
     Args:
-        number: the number of the group.
-        names: the variables that hold the leaves.
-        alike: the same, by the condition that one is not of their kind.
+        alike: the variables of leaves, by the condition that a leaf ``x`` is not of their kind.
+        together: returns an expression that goes over variables.
     """
-    there, known, held = f"there_{number}", f"known_{number}", f"held_{number}"
-    yield f"{there} = [{', '.join(names)}]"
-    # Other threads put another one there.
-    yield f"{known} = seen[{number}]"
-    yield f"{held} = none_{number}.copy()"
-    yield f"if slots.same(Array, {there}, {known}.references, {held}):"
-    yield f"  if {{*map(type, {there})}} != {{Array}}: return UNLIKE"
-    yield f"  {held} = [x._data for x in {there}]"
-    yield f"  if not all(map(is_, {held}, map(call, {known}.references))):"
-    for line in lines_of_comparison(alike):
-        yield f"    {line}"
-    yield f"    seen[{number}] = {known} = SameBuffers([*map(ref, {held})])"
-
-
-def lines_of_comparison(alike: dict[str, list[str]]) -> Iterator[str]:
-    """Yields the lines that compare leaves, by the condition that one is not of their kind."""
     for other, names in alike.items():
         if len(names) == 1:
             yield f"x = {names[0]}"
             yield f"if {other}: return UNLIKE"
         else:
-            yield f"for x in ({', '.join(names)}):"
+            yield f"for x in {together(names)}:"
             yield f"  if {other}: return UNLIKE"

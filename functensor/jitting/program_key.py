@@ -100,7 +100,10 @@ class Teller:
         """Returns the lines of a program; those of bodies stand before their equations."""
         program = inlined(program)
         lines = [repr(program.name)]
-        inputs = [f"{self.new(x)} {x.order}" for x in program.inputs]
+        # Variables of an old pickle have no strides.
+        inputs = [
+            f"{self.new(x)} {x.order} {getattr(x, 'strides', None)}" for x in program.inputs
+        ]
         lines.append(", ".join(inputs))
         for equation in program.equations:
             primitive = equation.primitive

@@ -13,6 +13,7 @@ from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..backends import BackendUnavailable
 from ..backends import get as get_backend
 from ..backends.config import config
 from ..backends.errors.warnings import warn_user
@@ -20,6 +21,7 @@ from ..backends.logs import log_debug
 from ..passes.constants_in_order import constants_in_order
 from ..passes.fusion import fusion
 from ..passes.index_ranges import IndexRanges
+from ..passes.joined_forms import joined_forms
 from ..passes.kernel_forms import kernel_forms
 from ..passes.loop_forms import loop_forms
 from ..passes.pipeline import optimized
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Tiers", "native_body", "native_plan", "native_program", "tell_failure"]
 
+# What people are told of a plan of machine code that runs.
+MACHINE_CODE = "as machine code"
 # A plan over NumPy runs for so long, in seconds, before machine code is compiled.
 SECONDS_BEFORE_COMPILING = 0.005
 # The calls of each plan whose shortest times are compared.
@@ -126,15 +130,36 @@ class Tiers:
         if len(times) >= COMPARED_CALLS:
             numpy, other = (min(found, default=0.0) for found in self._times)
             if other <= MOST_OF_NUMPYS_TIME * numpy:
-                self.settle(native, "as machine code")
+                self.settle(native, MACHINE_CODE)
             else:
                 self.settle(self._numpy, "over NumPy, which was quicker than machine code")
 
     @property
     def source(self) -> str:
-        """The text of the plan over NumPy."""
+        """The text of the plan that runs, with its kernels where it is one of machine code."""
         compiled = self._compiled()
+        run = None if compiled is None else compiled.run
+        if self.note == MACHINE_CODE:
+            source, kernels = getattr(run, "source", ""), self.functions(llvm=False)
+            return f"# This runs {MACHINE_CODE}.\n{source}\n{kernels}"
         return "" if compiled is None else compiled.plan.source
+
+    def functions(self, llvm: bool) -> str:
+        """Returns the functions of machine code as kernels, in their language, or as LLVM's code.
+
+        Raises:
+            BackendUnavailable: there is no machine code here.
+        """
+        from ..backends.native.machine import in_step  # only where machine code is made
+
+        why = "" if self.note == MACHINE_CODE else self._refusal()
+        if why:
+            raise BackendUnavailable(f"{self._program.name} has no machine code: {why}")
+        backend: Any = get_backend("numpy")
+        in_step(backend.load_native_plans)
+        program = with_inputs_in_order(self._program, self._orders)
+        text: str = backend.shown_functions(native_program(program), self._donated, llvm)
+        return text
 
     def begin(self) -> None:
         """Begins to compile in another thread, unless that is not to be."""
@@ -163,7 +188,7 @@ class Tiers:
             self.make()
         native = self._native
         if native is not None:
-            self.settle(native, "as machine code")
+            self.settle(native, MACHINE_CODE)
 
     def _refusal(self) -> str:
         """Returns why there is to be no machine code; an empty string where it may be."""
@@ -199,7 +224,8 @@ class Tiers:
         if not any(orders):
             return native_plan(self._program, self._donated)
         plan = native_plan(with_inputs_in_order(self._program, orders), self._donated)
-        return None if plan is None else OrderedPlan(plan, orders)
+        make = partial(native_plan, self._program, self._donated)
+        return None if plan is None else OrderedPlan(plan, orders, make)
 
     def settle(self, plan: Callable[..., Any], note: str) -> None:
         """Decides for one of the plans, and lets the memory of the other go."""
@@ -287,7 +313,7 @@ def scheduled_plan(program: Program, donated: Sequence[int]) -> Any:
 
 def native_program(program: Program) -> Program:
     """Returns a staged program in the form of which machine code is made: its regions are fused."""
-    forms = constants_in_order(kernel_forms(optimized(program, stacks=False)))
+    forms = constants_in_order(joined_forms(kernel_forms(optimized(program, stacks=False))))
     return fusion(forms, 0, get_backend("numpy").native_test(forms))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..backends.annotations import Buffer
     from ..primitives.core.annotations import Value
 
-__all__ = ["constant_buffer", "constant_key", "uniform_value"]
+__all__ = ["LARGEST_COMPARED_BYTES", "constant_buffer", "constant_key", "uniform_value"]
 
 # Up to this many bytes constants are compared by their values.
 LARGEST_COMPARED_BYTES = 1 << 14

@@ -7,6 +7,7 @@ from typing import Any
 from ..backends.devices import to_host
 from ..primitives.core.array import Array
 from ..programs.program import Equation, Operand, Program, Variable
+from .constants import LARGEST_COMPARED_BYTES, uniform_value
 
 __all__ = ["host_numbers"]
 
@@ -14,7 +15,8 @@ __all__ = ["host_numbers"]
 def host_numbers(program: Program) -> Program:
     """Returns a program whose elementwise equations have their constant numbers on the host.
 
-    They compute on the device of their other operands all the same.
+    They compute on the device of their other operands all the same. An array of one number counts
+    as it where another operand has the shape of the result.
     """
     changed = [_with_host_numbers(equation) for equation in program.equations]
     if all(new is old for new, old in zip(changed, program.equations, strict=True)):
@@ -23,9 +25,13 @@ def host_numbers(program: Program) -> Program:
 
 
 def _with_host_numbers(equation: Equation) -> Equation:
-    if equation.primitive.family != "elementwise" or not any(map(_is_placed, equation.operands)):
+    if equation.primitive.family != "elementwise":
         return equation
-    operands = [_on_host(x) for x in equation.operands]
+    placed = [x.type.shape for x in filter(_is_placed, equation.operands)]
+    if not placed:
+        return equation
+    broadcasts = equation.outputs[0].type.shape in placed
+    operands = [_on_host(x, broadcasts) for x in equation.operands]
     if all(new is old for new, old in zip(operands, equation.operands, strict=True)):
         return equation
     return equation.with_operands(operands)
@@ -36,8 +42,17 @@ def _is_placed(x: Operand) -> bool:
     return type(x) is Variable and x.device != "cpu" and bool(x.type.shape)
 
 
-def _on_host(x: Any) -> Any:
-    """Returns a constant number of a GPU as NumPy's, and others as they are."""
-    if type(x) is not Array or x.shape or x.device == "cpu":
+def _on_host(x: Any, broadcasts: bool) -> Any:
+    """Returns a constant number of a GPU as NumPy's, and others as they are.
+
+    ``broadcasts`` says whether an array of one number may become that number.
+    """
+    if type(x) is not Array or x.device == "cpu" or not x.size or (x.shape and not broadcasts):
         return x
-    return to_host(x._data)[()]
+    buffer: Any = x._data
+    if not any(step for step, n in zip(buffer.strides, buffer.shape, strict=True) if n > 1):
+        buffer = buffer[(0,) * buffer.ndim]
+    elif buffer.nbytes > LARGEST_COMPARED_BYTES:
+        return x
+    number = uniform_value(to_host(buffer))
+    return x if number is None else number

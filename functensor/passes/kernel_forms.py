@@ -24,8 +24,8 @@ __all__ = ["kernel_forms"]
 HALVES_BY_ROOT = frozenset({-3, -1, 3, 5})
 # BLAS computes products of shorter vectors in the time of a hand-off.
 SHORTEST_SUMMED_DOT = 1 << 16
-# The places of the largest matrix for which a program keeps which of them are in a triangle.
-MOST_MARKED_PLACES = 1 << 20
+# The most rows and columns of a triangle whose numbers a program keeps.
+MOST_COMPARED_PLACES = 1 << 20
 
 
 def kernel_forms(program: Program) -> Program:
@@ -294,16 +294,17 @@ def _any_or_all(sweep: Sweep, equation: Equation) -> Rewritten:
 
 
 def _triangle(sweep: Sweep, equation: Equation) -> Rewritten:
-    """Elements below a diagonal, or above, and zeros elsewhere."""
+    """Elements below a diagonal, or above, and zeros elsewhere: columns are compared with rows."""
     (x,), (out,) = equation.operands, equation.outputs
     known = out.type
     rows, columns = known.shape[-2:]
-    # A GPU has a function of its own, and the marks would be on the host.
-    if out.device != "cpu" or rows * columns > MOST_MARKED_PLACES:
+    # A GPU has a function of its own, and the numbers would be on the host.
+    if out.device != "cpu" or rows + columns > MOST_COMPARED_PLACES:
         return None
-    k = equation.params["k"]
-    lower = equation.primitive.name == "tril"
-    inside = np.tri(rows, columns, k, bool) if lower else ~np.tri(rows, columns, k - 1, bool)
+    k = min(max(equation.params["k"], -rows), columns)
+    name = "greater_equal" if equation.primitive.name == "tril" else "less_equal"
+    diagonal = np.arange(k, k + rows, dtype=np.int32)[:, None]
+    inside = sweep.add(name, [diagonal, np.arange(columns, dtype=np.int32)], {}, equation)
     return sweep.add("where", [inside, x, np.zeros((), known.dtype)], {}, equation)
 
 

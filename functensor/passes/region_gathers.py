@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
+from ..backends import get as get_backend
 from ..backends.region_functions import GATHERS
 from ..primitives.core.index_key import ARRAY, Layout
 from ..programs.program import Equation, Variable, type_of
@@ -17,7 +18,8 @@ __all__ = [
     "gather_place", "index_place", "indexed_lengths", "is_gather", "is_in_bounds", "is_slow_alone",
 ]  # fmt: skip
 
-# NumPy gathers more elements by themselves as quickly as a kernel, which tests indices before.
+# On one thread NumPy gathers more elements by themselves as quickly as a kernel does, which tests
+# indices before.
 MOST_SINGLE_ELEMENTS = 1 << 14
 
 
@@ -49,11 +51,16 @@ def indexed_lengths(equation: Equation) -> list[int]:
 
 
 def is_slow_alone(equation: Equation) -> bool:
-    """Says whether an equation gathers many single elements, not rows: NumPy does as well."""
+    """Says whether an equation gathers many single elements, not rows, which no threads share.
+
+    NumPy does that as well.
+    """
     if equation.primitive.name != "index" or not is_gather(equation):
         return False
     known = equation.outputs[0].type
-    return known.size > MOST_SINGLE_ELEMENTS and index_axes(equation) == (0, len(known.shape))
+    if known.size <= MOST_SINGLE_ELEMENTS or index_axes(equation) != (0, len(known.shape)):
+        return False
+    return get_backend("numpy").plan_threads() < 2
 
 
 def is_in_bounds(

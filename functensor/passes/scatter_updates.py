@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ..primitives.core.registry import registry
+from ..programs.index_tests import additions, additions_to_zeros
 from ..programs.program import Equation, Program, Variable
 from .dead_code import dead_code
 
@@ -55,7 +53,7 @@ def _update(
             continue
         if y.type != x.type:
             continue
-        return _additions(x, source, out)
+        return additions(x, source, out)
     return []
 
 
@@ -77,29 +75,7 @@ def scatters_as_updates(program: Program) -> Program:
         if equation.primitive.name != "scatter_add":
             equations.append(equation)
             continue
-        (out,) = equation.outputs
-        zeros = Variable(out.type, out.device)
-        zero = np.zeros((), out.type.dtype)
-        filled = equation.by(
-            registry["broadcast_to"], [zero], {"shape": out.type.shape}, [zeros]
-        )
-        equations += [filled, *_additions(zeros, equation, out)]
+        equations += additions_to_zeros(equation)
     if len(equations) == len(program.equations):
         return program
     return program.with_equations(equations)
-
-
-def _additions(x: Variable, scatter: Equation, out: Variable) -> list[Equation]:
-    """Returns updates that add the values of a scatter to an array, one after another."""
-    keys = scatter.params["keys"]
-    start = len(keys)
-    updates: list[Equation] = []
-    for key, values in zip(keys, scatter.operands, strict=False):
-        places = scatter.operands[start : start + key.arrays]
-        start += key.arrays
-        after = out if len(updates) == len(keys) - 1 else Variable(out.type, out.device)
-        updates.append(
-            scatter.by(registry["index_add"], [x, values, *places], {"key": key}, [after])
-        )
-        x = after
-    return updates

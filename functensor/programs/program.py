@@ -37,14 +37,16 @@ class Variable:
         device: the name of the device where its buffer lies.
         order: the axes of an input, outermost in memory first, as plans expect them; None for the
             usual order. Others are right too, and are copied where that matters.
+        strides: the strides of an input, in elements, which has steps in memory; else None.
     """
 
-    __slots__ = ("device", "order", "type")
+    __slots__ = ("device", "order", "strides", "type")
 
     def __init__(self, type: ShapeDtype, device: str = "cpu", order: Any = None) -> None:
         self.type = type
         self.device = device
         self.order: tuple[int, ...] | None = order
+        self.strides: tuple[int, ...] | None = None
 
 
 # An equation takes variables and constants.

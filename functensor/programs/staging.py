@@ -34,6 +34,7 @@ from ..primitives.core.trace import RAW, Trace, as_written, base_trace, run, und
 from ..tree import TreeDef
 from ..tree import containers as tree
 from .costs import cost_of
+from .index_tests import with_index_tests
 from .live_equations import live_equations
 from .program import (
     Equation,
@@ -403,7 +404,7 @@ class StagingTrace(Trace):
     ) -> Program:
         """Returns the program that was recorded, without what no output depends on."""
         results = [self.operand(out) for out in outputs]
-        live = live_equations(self.equations, results)
+        live = with_index_tests(self.equations, live_equations(self.equations, results))
         variables = [x.variable for x in inputs]
         out = Program(function_name(self.fun), variables, live, results, in_tree, out_tree)
         out.replaced = self.replaced

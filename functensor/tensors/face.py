@@ -40,6 +40,8 @@ class TracedTensor(Tensor):
 
     # True of an argument of the function, whose memory the caller sees.
     given: bool
+    # Called before it is said that the tensor records nothing, which its caller may not be told.
+    graph_asked: Callable[[], None] | None = None
 
     shape = Tracer.shape
     dtype = Tracer.dtype
@@ -70,6 +72,18 @@ class TracedTensor(Tensor):
     def without_graph(self) -> Tensor:
         """Returns a tensor of the same value through which no derivative goes."""
         return ops.stop_gradient(self)  # type: ignore[no-any-return]
+
+    @property
+    def requires_grad(self) -> bool:
+        """False, as the transformation records what there is; what compiles may refuse to say."""
+        asked = type(self).graph_asked
+        if asked is not None:
+            asked()
+        return False
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Raises an error where derivatives are to be recorded.

@@ -198,8 +198,9 @@ def recorded(node: Node, outputs: dict[int, Node]) -> Any:
 
 
 def is_recordable(x: Any) -> bool:
-    """Says whether a saved value is an array that may have a derivative."""
-    return getattr(getattr(x, "dtype", None), "kind", "") in INEXACT and is_array_like(x)
+    """Says whether a saved value is an array that may have a derivative; numbers are none."""
+    kind = getattr(getattr(x, "dtype", None), "kind", None)
+    return kind is not None and kind in INEXACT and is_array_like(x)
 
 
 def as_tensor(x: Any, node: Node | None) -> Any:

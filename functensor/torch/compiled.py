@@ -7,7 +7,8 @@ from typing import Any
 from ..backends.errors.public_functions import check_function
 from ..optim.compiled_rules import with_compiled_rules
 from ..optim.stateful import StatefulOptimizer
-from .compiling import CompiledFunction, ModulePlan
+from .compiling import CompiledFunction
+from .module_plan import ModulePlan
 from .nn.module import Module
 from .optim.optimizer import Optimizer
 
@@ -65,8 +66,13 @@ def compile(
     """Returns a function of tensors, or a module, that runs as a plan; see `functensor.jit`.
 
     Parameters of a module get their gradients; of a function its arguments do, and tensors that
-    require grad are to be among them. Other attributes of a module, and its hooks, are constants of
-    a plan: after they are changed, compile the module anew.
+    require grad are to be among them. Other attributes of a module and its hooks are constants of
+    a plan, and so is what functions close over, and the globals that they read. Where one of them
+    has changed, in place too, another plan is made: of numbers, texts, functions, tensors, and of
+    lists, dictionaries and objects with these, up to 1,000 items each and 2,000 values in all.
+    NumPy's arrays and larger containers count by their identity, and what libraries keep does not
+    count. Where each of 16 changes served fewer than four calls, the model runs as it is from then
+    on. A module whose calls change more of it than its tensors does so too.
 
     Args:
         model: a function, or a module; without it a decorator is returned. The step of an

@@ -1,4 +1,4 @@
-"""``torch.compile``: functions and modules that run as plans."""
+"""``torch.compile``: functions of tensors that run as plans."""
 
 from __future__ import annotations
 
@@ -20,27 +20,29 @@ from ..jitting.staged_entry import StagedEntry
 from ..jitting.switch import switch
 from ..primitives.core.array import Array
 from ..primitives.core.errors import function_name
-from ..primitives.core.trace import is_staged, slot
+from ..primitives.core.trace import below_hooks, is_staged, slot
 from ..random.generator import default_generator, drawing_from
-from ..tensors import no_grad
 from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.grad_mode import mode
 from ..tree import containers as tree
-from .given_values import argument_places, called_with
 from .graph_breaks import UNSTAGED, compiling
+from .watched_values import ChangeCount, Picture
 
-__all__ = ["CompiledFunction", "ModulePlan", "compile_in_place"]
+__all__ = ["MOST_STATES", "CompiledFunction"]
 
 ARRAYS = Array, np.ndarray
 # Stands for an array among the constants of a plan.
 ARRAY_PLACE = object()
 # A function tries so many guards, one after the other, and counts the calls of so many kinds.
 MOST_GUARDS, MOST_KINDS = 4, 64
+# Plans for so many states of what is read beside arguments are tried, those of the latest first.
+MOST_STATES = 8
 
 
 class CompiledFunction:
     """A jitted function of tensors: all other arguments are constants of a plan.
 
+    So is what it closes over, and the globals that it reads: for other values another plan is made.
     What it draws comes from the default generator, by one key for each call.
 
     Args:
@@ -48,14 +50,22 @@ class CompiledFunction:
         whole: whether it is an error that it cannot be staged; otherwise it warns once, and runs
             as it is from then on.
         name: what the warning calls it.
+        watched: whether what it reads beside its arguments may change.
     """
 
-    def __init__(self, fun: Callable[..., Any], whole: bool = False, name: str = "") -> None:
+    def __init__(
+        self, fun: Callable[..., Any], whole: bool = False, name: str = "", watched: bool = True
+    ) -> None:
         update_wrapper(self, fun)
         self._fun = fun
         self._draws = False
         self._whole = whole
         self._name = name or function_name(fun)
+        self._watched = watched
+        # What it read when plans were made, and the last of these with its picture.
+        self._states: list[tuple[Any, object]] = []
+        self._last: tuple[Picture, object] | None = None
+        self._count = ChangeCount()
         # Whether it was found that it cannot be staged.
         self._unstaged = False
 
@@ -91,11 +101,14 @@ class CompiledFunction:
         self._draws = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.runs_as_it_is:
+        if self.runs_as_it_is():
+            return self._fun(*args, **kwargs)
+        state = self._state() if self._watched else None
+        if self._unstaged:
             return self._fun(*args, **kwargs)
         plain = slot.trace is None and not switch.off
         if plain and self._guards:
-            choices = choices_now()
+            choices = choices_now(state)
             try:
                 for _, known, guard in self._guards:
                     if known == choices and (out := guard(((args, kwargs),), {})) is not UNLIKE:
@@ -106,7 +119,7 @@ class CompiledFunction:
         leaves, treedef = tree.flatten((args, kwargs))
         arrays = [x for x in leaves if isinstance(x, ARRAYS)]
         constants = tuple([ARRAY_PLACE if isinstance(x, ARRAYS) else x for x in leaves])
-        form = treedef, constants, *read_choices()
+        form = treedef, constants, *read_choices(), state
         drew = self._draws
         key = self._next_key()
         before, fault = compiling.staged, None
@@ -118,21 +131,22 @@ class CompiledFunction:
         finally:
             compiling.staged = before
         if fault is not None:
-            self._give_up(fault, nested=before)
+            self.give_up(fault, nested=before)
             return self._fun(*args, **kwargs)
         if self._draws and not drew:
             # The call in which the function was found to draw has used up a key.
-            default_generator.next_key()
+            with below_hooks():
+                default_generator.next_key()
         if plain and slot.face is None:
-            self._learn(self._run.entry_of(key, arrays, form=form), args, kwargs)
+            entry = self._run.entry_of(key, arrays, form=form)
+            self._learn(entry, choices_now(state), args, kwargs)
         return out
 
-    @property
     def runs_as_it_is(self) -> bool:
         """Says that it makes no plans: it cannot be staged, or `set_stance` said so."""
         return self._unstaged or compiling.eager
 
-    def _give_up(self, fault: BaseException, nested: bool) -> None:
+    def give_up(self, fault: BaseException, nested: bool = False) -> None:
         """Runs the function as it is from here on, with a warning; or raises the fault.
 
         Within another staged function the fault may be that one's.
@@ -152,7 +166,25 @@ class CompiledFunction:
         ])  # fmt: skip
         warnings.warn(text, stacklevel=3)
 
-    def _learn(self, kind: StagedEntry | None, args: Any, kwargs: Any) -> None:
+    def _state(self) -> object:
+        """Returns what stands for the values that the function reads beside its arguments."""
+        self._count.calls += 1
+        if self._last is not None and self._last[0].is_as_it_was():
+            return self._last[1]
+        picture = Picture()
+        look = picture.of(self._fun)
+        picture.keep()
+        state = next((known for other, known in self._states if other == look), None)
+        if state is None:
+            if self._states and self._count.changed():
+                what = "what it reads beside its arguments has changed again and again"
+                self.give_up(RuntimeError(f"{what}, and each plan serves one value of it"))
+            state = object()
+            self._states = [(look, state), *self._states[: MOST_STATES - 1]]
+        self._last = picture, state
+        return state
+
+    def _learn(self, kind: StagedEntry | None, choices: Any, args: Any, kwargs: Any) -> None:
         """Makes the guard of a kind by the second call of it, for calls like it.
 
         Where it gives calls of its kind up, it is made anew after 4, 8, 16 of these and so on.
@@ -163,12 +195,21 @@ class CompiledFunction:
             self._missed.clear()
         missed = self._missed[kind] = self._missed.get(kind, 0) + 1
         if missed > 1 and not missed & (missed - 1):
-            made = kind, choices_now(), kind.guard_behind(self._next_key, (args, kwargs))
+            made = kind, choices, kind.guard_behind(self._next_key, (args, kwargs))
             others = [known for known in self._guards if known[0] is not kind]
             self._guards = (made, *others)[:MOST_GUARDS]
 
     def _next_key(self) -> Any:
-        """Returns the key of a call; it counts as drawn where the function draws."""
+        """Returns the key of a call, of which hooks see nothing.
+
+        It counts as drawn where the function draws.
+        """
+        if slot.trace is not None:
+            with below_hooks():
+                return self._drawn_key()
+        return self._drawn_key()
+
+    def _drawn_key(self) -> Any:
         return default_generator.next_key() if self._draws else default_generator.upcoming_key()
 
 
@@ -177,48 +218,6 @@ def read_choices() -> tuple[bool, Any]:
     return mode.enabled, TENSOR_DTYPES["f"]
 
 
-def choices_now() -> Any:
+def choices_now(state: object) -> Any:
     """Returns all choices that a plan depends on."""
-    return context_of(), read_choices()
-
-
-class ModulePlan:
-    """The plan of a module's calls: a function of its parameters, buffers and arguments.
-
-    Args:
-        module: the module.
-        call: computes a call of it, of the arguments.
-        whole: as for `CompiledFunction`.
-    """
-
-    def __init__(self, module: Any, call: Callable[..., Any], whole: bool) -> None:
-        self._module = module
-        self._call = call
-
-        def run(parameters: Any, buffers: Any, modes: Any, args: Any, kwargs: Any) -> Any:
-            # What the module writes to its buffers is returned, and written by the caller.
-            copies = {name: x.clone() for name, x in buffers.items()}
-            values = {**parameters, **copies}
-            out = called_with(argument_places(module), values, lambda: call(*args, **kwargs))
-            written = {name: x for name, x in copies.items() if x._version}
-            return out, written
-
-        self._plan = CompiledFunction(run, whole, type(module).__name__)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._plan.runs_as_it_is:
-            return self._call(*args, **kwargs)
-        module = self._module
-        modes = tuple([part.training for part in module.modules()])
-        buffers = dict(module.named_buffers())
-        out, written = self._plan(dict(module.named_parameters()), buffers, modes, args, kwargs)
-        with no_grad():
-            for name, value in written.items():
-                buffers[name].copy_(value.detach())
-        return out
-
-
-def compile_in_place(module: Any, *, fullgraph: bool = False, disable: bool = False) -> None:
-    """Has the calls of a module run as a plan, from here on; see `compile`."""
-    plan = None if disable else ModulePlan(module, module._call_impl, fullgraph)
-    vars(module)["_compiled_call_impl"] = plan
+    return context_of(), read_choices(), state

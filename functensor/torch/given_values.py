@@ -6,13 +6,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["argument_places", "called_with"]
+__all__ = ["Places", "argument_places", "called_with"]
+
+# For every name of a tensor the dictionary or the list that it is in, and its key there.
+Places = dict[str, tuple[Any, Any]]
 
 # Two threads do not put values in place of one module's parameters at the same time.
 replacing = threading.RLock()
 
 
-def argument_places(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
+def argument_places(module: Any) -> Places:
     """Returns for every name of a parameter or buffer its table, and its name there."""
     return {
         f"{path}.{name}" if path else name: (table, name)
@@ -22,9 +25,7 @@ def argument_places(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
     }
 
 
-def called_with(
-    places: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any], call: Callable[[], Any]
-) -> Any:
+def called_with(places: Places, given: dict[str, Any], call: Callable[[], Any]) -> Any:
     """Calls a function while values stand in the places of a module's parameters and buffers."""
     with replacing:
         # A parameter with two names is given under one of them.

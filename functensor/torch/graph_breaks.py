@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from ..backends.frames import frame_at, is_users, module_of
 from ..primitives.core.errors import (
     BackwardError,
     ConcretizationError,
@@ -11,6 +12,8 @@ from ..primitives.core.errors import (
     ImmutableArrayError,
     TracerConversionError,
 )
+from ..primitives.core.trace import is_staged
+from ..tensors import TracedTensor
 
 __all__ = ["UNSTAGED", "GraphBreak", "compiling"]
 
@@ -43,3 +46,15 @@ class Compiling(threading.local):
 
 
 compiling = Compiling()
+
+
+def refuse_to_answer() -> None:
+    """Ends the staging of a compiled function of the user's that asks whether tensors require grad.
+
+    One plan serves tensors that do and others that do not.
+    """
+    if compiling.staged and is_staged() and is_users(module_of(frame_at(2))):
+        raise GraphBreak("it asks for requires_grad, which is not known")
+
+
+TracedTensor.graph_asked = refuse_to_answer

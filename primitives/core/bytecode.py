@@ -19,7 +19,7 @@ from typing import Any
 
 __all__ = [
     "assigned_names", "closed_over", "compares_with_none", "does_nothing", "drops_result",
-    "is_filled", "reads_after", "reads_item", "stores_item", "written_names",
+    "is_filled", "reads_after", "reads_item", "stores_globals", "stores_item", "written_names",
 ]  # fmt: skip
 
 # Since Python 3.12 an assignment to a slice with a colon is an instruction of its own.
@@ -124,6 +124,14 @@ def is_filled(cell: CellType) -> bool:
     except ValueError:
         return False
     return True
+
+
+@lru_cache(maxsize=1024)
+def stores_globals(code: CodeType) -> bool:
+    """Says whether a function, or one within it, assigns to globals."""
+    if any(step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for step in dis.get_instructions(code)):
+        return True
+    return any(stores_globals(x) for x in code.co_consts if isinstance(x, CodeType))
 
 
 @lru_cache(maxsize=1024)

@@ -99,27 +99,33 @@ square = unary(
 )
 
 
-def _power_base_vjp(g: Array, x: Array, y: Array | float) -> Array | None:
+def _zeros_like(g: Array) -> Array:
+    """Returns zeros as a cotangent, which reaches what asks for its gradient."""
+    return ops.where(False, g, 0.0)
+
+
+def _power_base_vjp(g: Array, x: Array, y: Array | float) -> Array:
     """The derivative ``y x^(y-1)``, which is 0 for y = 0 even where ``x^-1`` is infinite."""
     if type(y) in (int, float, bool):
         if y == 2:
             return g * (x + x)
-        return None if y == 0 else g * (y * ops.power(x, y - 1))
+        return _zeros_like(g) if y == 0 else g * (y * ops.power(x, y - 1))
     infinite = ops.logical_and(ops.equal(x, 0), ops.equal(y, 0))
     return g * (y * ops.power(x, ops.where(infinite, 1, y - 1)))
 
 
-def _power_exponent_vjp(g: Array, ans: Array, x: Array | float) -> Array | None:
-    """The derivative ``x^y log(x)``, with 0 for the logarithm where the power has no derivative.
+def _power_exponent_vjp(g: Array, ans: Array, x: Array | float) -> Array:
+    """The derivative ``x^y log(x)``, with 0 for the logarithm of zero.
 
-    A power of a negative number is real for integers only; that of zero is constant for y > 0.
+    A power of a negative number is real for integers only, and has no derivative: that is NaN.
     """
     if type(x) in (int, float, bool) and not is_complex(ans):
-        return g * ans * math.log(x) if x > 0 else None
+        if x == 0:
+            return _zeros_like(g)
+        return g * ans * (math.log(x) if x > 0 else math.nan)
     if is_complex(ans):
         x = ops.astype(x, ans.dtype)
-        return g * ans * ops.log(ops.where(x == 0, 1, x))
-    return g * ans * ops.log(ops.where(x > 0, x, 1))
+    return g * ans * ops.log(ops.where(x == 0, 1, x))
 
 
 power = binary(

@@ -7,6 +7,7 @@ from support.trees import close
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.primitives.core.errors import ConcretizationError, ReplayError
+from functensor.scipy.integrate import odeint
 
 X = np.array([0.3, -1.2, 2.0])
 
@@ -137,3 +138,39 @@ def test_errors_of_the_function_itself_come_through_and_leave_nothing():
 def test_a_branch_under_vmap_is_explained():
     with pytest.raises(ConcretizationError, match=r"python -m functensor\.errors 4"):
         ft.vmap(ft.checkpoint(lambda x: x if x > 0 else -x))(X)
+
+
+def test_functions_are_found_in_tables_that_another_closes_over():
+    factor = 3.0
+
+    def closing(x):
+        return x * factor
+
+    table, several, chosen = {closing: 2.0}, [closing], {"a": closing}
+
+    def fun(x):
+        found = closing in several and chosen["a"] is closing and closing in {*several}
+        return closing(x) * table[closing] * (1 if found else 100)
+
+    assert ft.grad(ft.checkpoint(fun))(1.0) == 6
+    assert ft.jit(ft.grad(ft.checkpoint(fun)))(1.0) == 6
+
+    @ft.custom_vjp
+    def ruled(x):
+        return fun(x)
+
+    ruled.defvjp(lambda x: (ruled(x), x), lambda x, ct: (ct * fun(1.0),))
+    assert ft.jit(ft.grad(ruled))(1.0) == 6
+    times = fnp.array([0.0, 1.0])
+
+    def decayed(rate):
+        return fnp.sum(odeint(lambda y, t: -rate * fun(y), fnp.ones(1), times)[-1])
+
+    close(ft.grad(decayed)(1.0), -6 * np.exp(-6), rtol=1e-5)
+    # A loop goes on, and the second run of the function keeps what it found.
+    call = ft.checkpoint(lambda x: closing(x) * table[closing])
+    kept = []
+    for each in (1.0, 2.0, 3.0):
+        factor = each
+        kept += [ft.vjp(call, 1.0)[1]]
+    assert [pull(1.0)[0] for pull in kept] == [2, 4, 6]

@@ -1,5 +1,7 @@
 """Convolution on a GPU, by columns and cuBLAS and by cuDNN, against the CPU in double precision."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -134,6 +136,14 @@ def test_every_geometry(name):
     check(*CASES[name], "float32")
 
 
+@pytest.mark.parametrize("way", ["columns"], indirect=True)
+@pytest.mark.parametrize("images", [1, 2])
+def test_more_groups_than_a_grid_has_layers(images, way):
+    groups = (1 << 16) + 3
+    geometry = Geometry((1,), ((1, 0),), (1,), groups)
+    check((images, groups, 4), (groups, 1, 2), geometry, "float32")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_places_of_64_bits(name, monkeypatch):
     from functensor.backends.cuda.kernels import convolution
@@ -250,3 +260,23 @@ def test_the_front_ends_quick_way_is_taken_where_it_is_known(monkeypatch, accept
     plan(*buffers)
     pointers = {1: buffers[0].data.ptr, 2: buffers[1].data.ptr}
     assert calls == [("quick" if accepted else "slow", pointers, True, 7)] * 2
+
+
+def test_newer_front_ends_launch_plans_without_describing_operands(monkeypatch):
+    cupy = pytest.importorskip("cupy")
+    from functensor.backends.cuda import cudnn
+
+    calls = []
+    lowered = SimpleNamespace(_execute_plan_at_index=lambda *given: calls.append(given))
+    graph = SimpleNamespace(
+        selected_engine=None, _plans=["first", "second"], _plan_index=1, _lowered_graph=lowered,
+        _materialize_backend_plan=lambda index: SimpleNamespace(cpp_index=10 + index),
+        get_workspace_size=lambda: 0, execute=lambda *given: calls.append("slow"),
+    )  # fmt: skip
+    monkeypatch.setattr(cudnn, "handle", lambda: SimpleNamespace(backend_handle=7))
+    plan, x = cudnn.CudnnGraph(graph), cupy.zeros(3)
+    plan(x)
+    assert calls == [({1: x.data.ptr}, 0, 11, 7, None, None, None)]
+    graph.selected_engine = "one of Python's"
+    cudnn.CudnnGraph(graph)(x)
+    assert calls[1:] == ["slow"]

@@ -78,6 +78,16 @@ def test_padding_that_numbers_of_32_bits_do_not_reach_is_left_to_others(module):
     assert all(out is None for out in found(1 << 28))
 
 
+def test_more_groups_than_a_grid_has_layers_are_left_to_others(module):
+    def is_own(groups):
+        x, w = buffer(np.ones((1, groups, 3), "f4")), buffer(np.ones((groups, 1, 2), "f4"))
+        geometry = Geometry((1,), ((0, 0),), (1,), groups)
+        return module.by_gathering(1, (2,), geometry, x, w, x[:, :, :2])
+
+    assert is_own(65_535)
+    assert not is_own(65_536)
+
+
 def test_relu_keeps_what_is_not_a_number(module):
     x = buffer(np.array([[[1.0, np.nan, -2.0, -3.0]]], "f4"))
     w, geometry = buffer(np.ones((1, 1, 2), "f4")), Geometry((1,), ((0, 0),), (1,), 1)

@@ -32,6 +32,7 @@ CASES = {
     "sum and map": (lambda x, y: (fnp.sum(x * y), fnp.exp(x) * y), X, Y),
     "columns": (lambda x, y: (fnp.sum(x * y, 0), fnp.mean(fnp.sin(x), 0)), X, Y),
     "many columns": (lambda x: fnp.sum(fnp.exp(x) * 2, 0), normal(5000, 70)),
+    "wide columns": (lambda x: (x * ROW[0], fnp.sum(fnp.exp(x) * 2, 0)), normal(5000, 136)),
     "few columns": (lambda x: fnp.sum(fnp.exp(x) * 2, 0), normal(5000, 3)),
     "rows": (lambda x, y: (fnp.sum(x * y, 1), fnp.max(fnp.sin(x), 1)), X, Y),
     "softmax": (lambda x: nn.softmax(x * 2, -1) + 1, X),

@@ -43,6 +43,19 @@ def turns(x):
     return fnp.sum(y)
 
 
+def reciprocals(x):
+    """Quotients of one, some of which are infinite, tiny or no numbers."""
+    with np.errstate(all="ignore"):
+        return 1 / x, 1 / (1 + fnp.exp(-x)) * x
+
+
+def floats(*shape):
+    """Returns float32 numbers of all sizes, and NaN and infinity."""
+    words = RNG.integers(0, 1 << 32, shape, dtype=np.uint32)
+    words.flat[:5] = np.array([0, -0.0, np.inf, np.nan, 3e38], "f4").view(np.uint32)
+    return words.view(np.float32)
+
+
 def distances(x):
     """Many functions of two numbers."""
     y = x * 2
@@ -50,6 +63,19 @@ def distances(x):
         y = fnp.hypot(y, x) * 0.9
     return y
 
+
+def shifted_columns(x, scale, shift):
+    """Numbers by column and by row, and folds of columns."""
+    y = fnp.sin(x * scale) + shift
+    return y, fnp.sum(y, 0), fnp.max(y * 2, 0)
+
+
+# Those whose threads have several packs, or several elements, where there are many points.
+WITH_MANY_POINTS = (
+    *("map", "bias", "column", "odd sizes", "double", "half", "small integers", "moments"),
+    *("value and gradient", "infinities", "gelu", "outer", "reciprocals"),
+    *("reciprocals of an odd number", "reciprocals of half"),
+)
 
 # The function, its arguments, and how many launches compute it.
 CASES = {
@@ -67,6 +93,25 @@ CASES = {
         (RNG.normal(size=(37, 24)),),
         3,
     ),
+    "wide columns": (shifted_columns, (normal(90, 136), normal(136), normal(90, 1)), 2),
+    "wide columns of halves": (
+        shifted_columns,
+        (normal(20, 260).astype("e"), normal(260).astype("e"), normal(20, 1).astype("e")),
+        2,
+    ),
+    "wide columns of doubles": (shifted_columns, (RNG.normal(size=(21, 66)), 2.0, 3.0), 1),
+    "wide columns of two axes": (
+        lambda x: (fnp.sum(x * x, (0, 1)), x * x),
+        (normal(3, 7, 132),),
+        1,
+    ),
+    "wide columns in the middle": (lambda x: fnp.max(x * 2, 1), (normal(3, 7, 128),), 1),
+    "five sums of wide columns": (
+        lambda x: [fnp.sum(x * i + fnp.sin(x), 0) for i in range(5)],
+        (normal(9, 128),),
+        1,
+    ),
+    "columns that are no packs": (lambda x: (x * 2, fnp.sum(x * 2, 0)), (normal(9, 130),), 1),
     "rows": (lambda x, y: (fnp.sum(x * y, 1), fnp.max(fnp.sin(x), 1)), (X, Y), 1),
     "softmax": (lambda x: nn.softmax(x * 2, -1), (X,), 1),
     "log softmax": (lambda x: nn.log_softmax(x * 2, -1), (X,), 1),
@@ -118,6 +163,9 @@ CASES = {
         (np.array([[np.inf, 1.0, -np.inf], [np.nan, 2.0, 3.0], [-0.0, 0.0, 5e-39]], "f4"),),
         2,
     ),
+    "reciprocals": (reciprocals, (floats(37, 24),), 1),
+    "reciprocals of an odd number": (reciprocals, (floats(2047),), 1),
+    "reciprocals of half": (reciprocals, (normal(16, 24).astype("f2"),), 1),
     "infinite constants": (lambda x: fnp.where(x > 0, np.inf, -np.inf) * 2 + x, (X,), 1),
 }
 
@@ -180,26 +228,34 @@ class Regions:
 
 
 @cache
-def all_regions(wide, lanes):
-    """Returns the regions of all cases, and the text of their kernels."""
+def all_regions(wide, lanes, few=True):
+    """Returns the regions of all cases, and the text of their kernels.
+
+    Where there are many points, and not ``few``, threads have several of them.
+    """
     from functensor.backends.cuda.launch import included
+    from functensor.backends.cuda.plan import map_kernels
     from functensor.backends.cuda.plan.region_run import INCLUDES
 
-    regions = {name: Regions(name, wide, lanes) for name in CASES}
+    with pytest.MonkeyPatch.context() as patch:
+        if not few:
+            patch.setattr(map_kernels, "FEWEST_OF_PACKS", 1)
+            patch.setattr(map_kernels, "FEWEST_OF_ELEMENTS", 1)
+        regions = {x: Regions(x, wide, lanes) for x in (CASES if few else WITH_MANY_POINTS)}
     texts = [kernel.text for one in regions.values() for kernel in one.kernels]
     return regions, included(INCLUDES + "\n".join(texts))
 
 
 @cache
-def compiled(wide):
+def compiled(wide, few=True):
     """Returns the kernels of all cases, for one thread."""
-    return one_thread.Compiled(all_regions(wide, 1)[1])
+    return one_thread.Compiled(all_regions(wide, 1, few)[1])
 
 
 @cache
-def compiled_together():
+def compiled_together(few=True):
     """Returns the kernels of all cases, for blocks of many threads."""
-    regions, text = all_regions(True, 32)
+    regions, text = all_regions(True, 32, few)
     kernels = [kernel for one in regions.values() for kernel in one.kernels]
     return many_threads.Compiled(text, kernels)
 
@@ -241,12 +297,30 @@ def test_blocks_of_threads_compute_what_eager_mode_does(name):
     compare(regions.run(compiled_together(), ft.tree.leaves(args)), function(*args))
 
 
-@nvrtc.on_every_architecture
+@needs_compiler
 @pytest.mark.parametrize("wide", [True, False], ids=["wide", "narrow"])
-def test_kernels_of_regions_compile(architecture, wide):
+@pytest.mark.parametrize("name", WITH_MANY_POINTS)
+def test_threads_with_several_points_compute_what_eager_mode_does(name, wide):
+    function, args, _ = CASES[name]
+    regions = all_regions(wide, 1, few=False)[0][name]
+    compare(regions.run(compiled(wide, few=False), ft.tree.leaves(args)), function(*args))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", WITH_MANY_POINTS)
+def test_blocks_of_threads_with_several_points_compute_the_same(name):
+    function, args, _ = CASES[name]
+    regions = all_regions(True, 32, few=False)[0][name]
+    compare(regions.run(compiled_together(few=False), ft.tree.leaves(args)), function(*args))
+
+
+@nvrtc.on_every_architecture
+@pytest.mark.parametrize("few", [True, False], ids=["few points", "many"])
+@pytest.mark.parametrize("wide", [True, False], ids=["wide", "narrow"])
+def test_kernels_of_regions_compile(architecture, wide, few):
     from functensor.backends.cuda.plan.region_run import REGION_OPTIONS
 
-    made = nvrtc.compiled(all_regions(wide, 32)[1], architecture, REGION_OPTIONS)
+    made = nvrtc.compiled(all_regions(wide, 32, few)[1], architecture, REGION_OPTIONS)
     assert made.cubin.startswith(b"\x7fELF"), made.log
     assert made.warnings == []
 

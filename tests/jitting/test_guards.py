@@ -7,7 +7,9 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as np
-from functensor.jitting.guard import UNLIKE, guard_source, unguarded
+from functensor.backends import get as get_backend
+from functensor.jitting.guard import UNLIKE, guard, guard_source, unguarded
+from functensor.primitives.core.buffers import BY_BUFFER, wrap
 
 Pair = namedtuple("Pair", "a b")
 X = numpy.arange(4.0)
@@ -430,3 +432,55 @@ def test_a_function_of_nothing_is_called_again():
     jitted = ft.jit(lambda: np.sin(np.ones(3)))
     for _ in range(3):
         assert np.array_equal(jitted(), np.sin(np.ones(3)))
+
+
+class There(numpy.ndarray):
+    """Stands for the memory of a device."""
+
+
+@pytest.fixture
+def on_device(monkeypatch):
+    """Returns an array on a device."""
+    monkeypatch.setitem(BY_BUFFER, There, get_backend("numpy"))
+    return lambda n, dtype=float: wrap(numpy.full(n, n, dtype).view(There))
+
+
+def test_leaves_on_devices_are_taken_together(on_device):
+    def tree_of(*lengths):
+        a, b, c, d, e, f = map(on_device, lengths)
+        return {"w": a, "b": b}, [c, d], (e, [f])
+
+    def run(leaves, held):
+        assert [x._data is y for x, y in zip(leaves, held, strict=True)] == [True] * 6
+        return [*held]
+
+    args = tree_of(*range(1, 7))
+    treedef = ft.tree.structure([0] * 6)
+    one = guard(args, {}, (), run, treedef, [None] * 6, donated=(2, 3))
+    for _ in range(3):
+        for some in (args, tree_of(*range(1, 7))):
+            assert [x.shape[0] for x in one(some, {})] == [2, 1, 3, 4, 5, 6]
+    w, (c, d), rest = args
+    unlike = [
+        ({**w, "more": c}, [c, d], rest),
+        ({"w": w["w"]}, [c, d], rest),
+        ({"w": w["w"], "c": w["b"]}, [c, d], rest),
+        ({"w": w["b"], "b": w["w"]}, [c, d], rest),
+        (w, [c], rest),
+        (w, [c, d, d], rest),
+        (w, (c, d), rest),
+        (w, [c, numpy.ones(4)], rest),
+        (w, [c, on_device(4, int)], rest),
+        (w, [c, [d]], rest),
+    ]
+    assert [one(some, {}) is UNLIKE for some in unlike] == [True] * len(unlike)
+    assert one(args, {}) is not UNLIKE
+
+
+def test_a_leaf_that_is_returned_is_found_among_those_taken_together(on_device):
+    some = [on_device(n) for n in (1, 2, 3)]
+    one = guard((some,), {}, (), None, ft.tree.structure([0, 0]), [2, 0])
+    for _ in range(2):
+        found = one((some,), {})
+        assert found[0] is some[2]
+        assert found[1] is some[0]

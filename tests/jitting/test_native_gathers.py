@@ -12,6 +12,7 @@ import functensor as ft
 import functensor.numpy as fnp
 from functensor import nn
 from functensor.backends.cpu.plan.native import native_run, region_graph, segment_code
+from functensor.backends.cpu.plan.threads import pool
 from functensor.backends.native import statement_printer
 from functensor.backends.native.places import run_of_lanes
 from functensor.backends.processor import IS_ARM64
@@ -284,10 +285,13 @@ def test_blocks_and_threads(blocks, monkeypatch):
     check(lambda x, i: (fnp.roll(x, 7, 0) + x, x[i] * 2, fnp.max(x[i], axis=1)), x, i)
 
 
-def test_many_single_elements_alone_stay_with_numpy(monkeypatch):
+def test_many_single_elements_alone_stay_with_numpy_on_one_thread(monkeypatch):
     x, i = np.arange(50.0), np.arange(-50, 50)
     assert not gathers_left(ft.jit(lambda x, i: x[i]), x, i)
     monkeypatch.setattr(region_gathers, "MOST_SINGLE_ELEMENTS", 99)
+    monkeypatch.setattr(pool.threads, "number", 2)
+    assert not gathers_left(ft.jit(lambda x, i: x[i]), x, i)
+    monkeypatch.setattr(pool.threads, "number", 1)
     assert gathers_left(ft.jit(lambda x, i: x[i]), x, i) == ["index"]
     assert not gathers_left(ft.jit(lambda x, i: x[i] * 2), x, i)
     assert not gathers_left(ft.jit(lambda x, i: x[:, None][i]), x, i[:99])

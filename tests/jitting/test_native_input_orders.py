@@ -7,7 +7,7 @@ from support.native import missing
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.cpu.plan.native.segment_run import SegmentRun
-from functensor.jitting.input_orders import OrderedPlan, axes_in_order, input_orders
+from functensor.jitting.input_orders import OrderedPlan, Steps, axes_in_order, input_orders
 from functensor.testing import assert_allclose
 
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
@@ -30,6 +30,28 @@ FUNCTIONS = {
     "channels last": (lambda x: fnp.sum(x * x[:1], (0, 2)), CUBE.transpose(0, 2, 1)),
     "a product": (lambda x: fnp.tanh(x @ TABLE[:6]), np.asfortranarray(TABLE)),
 }
+SLICES = {
+    "rows": TABLE[::2],
+    "columns": TABLE[:, 1:],
+    "steps": TABLE[:, ::3],
+    "both": TABLE[3:-3:4, 1::2],
+    "turned": TABLE[::3, :4].T,
+    "single precision": TABLE.astype(np.float32)[::2, 1:],
+    "half precision": TABLE.astype(np.float16)[::2, 1:],
+    "one axis": TABLE[0, ::2],
+    "three axes": CUBE[1:, ::2, 1:],
+    "a single row": TABLE[3:4, ::2],
+}
+CALLS = {
+    "elements": lambda x: fnp.tanh(x) * 2 + x,
+    "rows": lambda x: fnp.exp(x) / fnp.sum(fnp.exp(x), -1, keepdims=True),
+    "columns": lambda x: (x - x.mean(0)) / (x.std(0) + 1),
+    "a gradient": ft.grad(lambda x: fnp.sum(fnp.sin(x) ** 2)),
+    "a product": lambda x: fnp.tanh(x @ fnp.ones((x.shape[-1], 3), x.dtype)),
+    "parts": lambda x: (x[1:] * 2, x[..., ::2] * 3, x.reshape(-1) + 1, x.T * 3),
+    "elements by indices": lambda x: x[fnp.arange(x.shape[0])[::-1]] * 2,
+    "a loop": lambda x: ft.scan(lambda s, row: (s + row, s * row), x[0], x),
+}
 
 
 @pytest.fixture
@@ -48,6 +70,49 @@ def test_arguments_are_read_where_they_lie(name):
     function, x = FUNCTIONS[name]
     assert not x.flags.c_contiguous
     assert_allclose(ft.jit(function).compile(x)(x), function(fnp.asarray(x)), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("nothing_again")
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name", SLICES)
+def test_slices_are_read_where_they_lie(name, call):
+    x, function = SLICES[name], CALLS[call]
+    with ft.config.using(check_programs=True):
+        jitted = ft.jit(function).compile(x)
+    if "as machine code" in jitted.explain():
+        assert isinstance(jitted._last.compiled.run, OrderedPlan)
+    rtol = 1e-12 if x.dtype == np.float64 else 1e-5 if x.dtype == np.float32 else 2e-2
+    wanted = function(fnp.asarray(np.array(x, order="C")))
+    assert_allclose(jitted(x), wanted, rtol=rtol)
+    # Elements of the same strides elsewhere.
+    strides = Steps(stride // x.itemsize for stride in x.strides)
+    later = strides.laid(np.linspace(1, 2, x.size, dtype=x.dtype).reshape(x.shape))
+    wanted_later = function(fnp.asarray(np.array(later, order="C")))
+    assert_allclose(jitted(later), wanted_later, rtol=rtol)
+    assert_allclose(jitted(np.array(x, order="C")), wanted, rtol=rtol)
+
+
+def test_arguments_that_lie_otherwise_later_get_a_plan_of_their_own():
+    x = TABLE[::2]
+    jitted = ft.jit(lambda x, y: fnp.tanh(x) * 2 + y).compile(x, x)
+    wanted = np.tanh(x) * 2 + x
+    plan = jitted._last.compiled.run
+    assert plan._for_others is None
+    for y in (x.copy(), x, x[::-1].copy()[::-1]):
+        assert_allclose(jitted(y, y), wanted, rtol=1e-12)
+    assert plan._job.wait(60)
+    assert plan._job.error is None
+    for y in (x.copy(), x, x[::-1].copy()[::-1], np.asfortranarray(x)):
+        assert_allclose(jitted(y, x), wanted, rtol=1e-12)
+        assert_allclose(jitted(x, y), wanted, rtol=1e-12)
+
+
+def test_other_arguments_of_the_same_call_are_brought_in_order():
+    x, y = TABLE[::2], np.ones((20, 6))
+    jitted = ft.jit(lambda x, y: fnp.exp(x) @ y.T + y.sum()).compile(x, y)
+    wanted = np.exp(x) @ y.T + y.sum()
+    for other in (y, np.asfortranarray(y), np.ones((20, 12))[:, ::2]):
+        assert_allclose(jitted(x, other), wanted, rtol=1e-12)
 
 
 @pytest.mark.usefixtures("nothing_again")
@@ -128,3 +193,16 @@ def test_orders():
     given = [CUBE, CUBE.transpose(2, 0, 1), CUBE[:, ::-1], 2.0, odd, np.zeros((0, 3)).T, TABLE.T]
     assert input_orders(given, {6}) == (None, (1, 2, 0), None, None, None, None, None)
     assert axes_in_order(swapped) == (1, 0)
+
+
+def test_strides():
+    table = TABLE.astype(np.float32)
+    spread = np.broadcast_to(table[0], (4, 6))
+    windows = np.lib.stride_tricks.sliding_window_view(table[0], 3)
+    names = np.zeros(5, [("a", "i1"), ("b", "f4")])["b"]
+    given = [table[::2], table[:, 1:], table[:, 1:].T, table[:, 0], table[::-1], spread, windows]
+    given += [names, table[:, 1:].astype(">f4")[:, ::2], table[:, 1:2], table[:0, ::2]]
+    given += [table[:, ::2].astype(np.int32)[:, ::2], table.astype(complex)[::2]]
+    found = ((12, 1), (6, 1), (1, 6), None, None, None, None, None, None, None, None, None, None)
+    assert input_orders(given, ()) == found
+    assert all(type(x) in (Steps, type(None)) for x in input_orders(given, ()))

@@ -57,6 +57,36 @@ def test_places_of_extrema(dtype, axis):
     assert_same(compiled(f, x)(x), f(x))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "u2", "u8", "i8", "?"])
+def test_places_of_extrema_in_lanes(dtype):
+    shapes = [(2, 3, 1), (3, 5, 2), (4, 17), (3, 16), (2, 4, 37), (2, 67), (130,)]
+    xs = [many_equal((6, *shape), dtype) for shape in shapes]
+
+    def f(xs):
+        def step(_, xs):
+            axes = [(x, axis) for x in xs for axis in (-1, max(-2, -x.ndim))]
+            return 0, [(fnp.argmax(x, axis), fnp.argmin(x, axis)) for x, axis in axes]
+
+        return ft.scan(step, 0, xs)[1]
+
+    axes = [(x, axis) for x in xs for axis in (-1, max(-2, 1 - x.ndim))]
+    wanted = [(np.argmax(x, axis), np.argmin(x, axis)) for x, axis in axes]
+    assert_same(compiled(f, xs)(xs), wanted)
+
+
+def many_equal(shape, dtype):
+    """Returns few different numbers, the first of which counts, zeros of both signs and NaN."""
+    rng = np.random.default_rng(len(shape))
+    x = rng.integers(0, 2 if dtype == "?" else 4, shape).astype(dtype)
+    if x.dtype.kind == "f":
+        x[1] -= 2
+        x[rng.random(shape) < 0.1] = -0.0
+        x[2][rng.random(shape[1:]) < 0.03] = np.nan
+        x[3][rng.random(shape[1:]) < 0.4] = np.nan
+        x[4], x[5] = np.nan, -np.inf
+    return x
+
+
 def test_integers_and_booleans_are_summed_in_their_own_way():
     x = (8 * CUBE).astype("i1")
 

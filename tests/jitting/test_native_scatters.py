@@ -142,3 +142,27 @@ def test_no_places_and_no_elements():
     empty = np.zeros((7, 0))
     slope = ft.grad(lambda x: fnp.sum(fnp.sin(x[SHORT])))
     assert ft.jit(slope).compile(empty)(empty).shape == (7, 0)
+
+
+UNREAD = {
+    "rows": lambda x, i: fnp.sum(x[i]),
+    "numbers": lambda x, i: 2 * fnp.sum(x[:, 0][i]),
+    "elements": lambda x, i: fnp.sum(x[i, fnp.zeros_like(i)]),
+    "a single one": lambda x, i: fnp.sum(x[i[0]] * 2),
+    "take": lambda x, i: fnp.sum(fnp.take(x, i, axis=0)),
+    "in a loop": lambda x, i: ft.scan(lambda s, j: (s + fnp.sum(x[j]), None), 0.0, i)[0],
+}
+
+
+@pytest.mark.parametrize("wrong", [7, -8])
+@pytest.mark.parametrize("name", UNREAD)
+def test_gradients_of_reads_out_of_bounds_whose_values_nothing_needs(name, wrong):
+    jitted = ft.jit(ft.grad(UNREAD[name]))
+    for places in (SHORT, np.array([wrong, 1, 6, 2, -7], np.int32)):
+        for _ in range(2):
+            if places is SHORT:
+                assert_allclose(jitted(TABLE, places), ft.grad(UNREAD[name])(TABLE, places))
+            else:
+                with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0"):
+                    jitted(TABLE, places)
+            jitted.compile(TABLE, places)

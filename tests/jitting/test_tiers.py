@@ -324,3 +324,38 @@ def test_the_compiling_thread_imports_in_steps_that_forks_wait_for(kept, tmp_pat
     folder = str(tmp_path) if kept else ""
     found = run_python(IMPORTED_BY_THE_THREAD, FUNCTENSOR_CACHE_DIR=folder)
     assert found == "the last of these runs as machine code []\n"
+
+
+def looped(x):
+    return ft.scan(lambda h, row: (fnp.tanh(h * 0.5 + row), h), fnp.zeros(3), x)[1]
+
+
+SHOWN = {
+    "a kernel": (loss, np.ones(1001), "exp("),
+    "a loop": (looped, np.ones((100, 3)), "tanh("),
+    "an argument in another order": (lambda x: fnp.tanh(x) @ x.T, np.ones((40, 50)).T, "tanh("),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_source_shows_the_tier_that_runs(name):
+    fun, x, word = SHOWN[name]
+    jitted = ft.jit(fun)
+    jitted(x)
+    before = jitted.lower(x).source
+    assert before.startswith("def plan(a):")
+    jitted.compile(x)
+    text = jitted.lower(x).source
+    assert text.startswith("# This runs as machine code.\ndef plan(a):")
+    kernels = text[text.index("\nkernel ") :]
+    assert word in kernels
+    assert "np_tanh" not in text
+    code = jitted.lower(x).llvm()
+    assert code.count("define ") >= 1
+    assert "getelementptr" in code
+    with ft.config.using(deterministic=True):
+        kept = ft.jit(fun)
+        kept.compile(x)
+        assert kept.lower(x).source.startswith("def plan(a):")
+        with pytest.raises(ft.errors.BackendUnavailable, match=r"config\.deterministic"):
+            kept.lower(x).llvm()

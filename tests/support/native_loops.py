@@ -5,11 +5,13 @@ import numpy as np
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.cpu.plan.native import native_loops
+from functensor.jitting.input_orders import OrderedPlan
 
 
 def loops_of(jitted):
     """Returns how many loops of a jitted function's last call machine code runs, and Python."""
     plan = jitted._last.compiled.run
+    plan = plan._plan if isinstance(plan, OrderedPlan) else plan
     by_python = sum(f"] = {name}([" in plan.source for name in plan._calls)
     segments = [v for name, v in plan._scope.items() if name.endswith("_again")]
     calls = [call for again in segments for call in again.__self__.code._calls]

@@ -403,3 +403,22 @@ def test_what_was_used_up_behind_a_chosen_result_is_not_missed():
     z = y * y
     y.backward(retain_graph=False)
     assert torch.autograd.grad(z + y, y) == (torch.tensor(9.0),)
+
+
+@pytest.mark.parametrize("power", [1.5, 2.5, 0.5, 0.0, 1.0, 3, 2, 1, 0, -1, -0.5])
+def test_recorded_derivatives_of_powers_are_those_that_are_not_recorded(power):
+    values = numpy.array([-numpy.inf, -2.0, -0.0, 0.0, 1.0, numpy.inf, numpy.nan])
+    found = []
+    with numpy.errstate(all="ignore"):
+        for records in (False, True):
+            x = leaf(values)
+            (grad,) = torch.autograd.grad((x**power).sum(), x, create_graph=records)
+            found.append(grad.detach().numpy())
+    numpy.testing.assert_array_equal(found[1], found[0])
+    numpy.testing.assert_array_equal(numpy.signbit(found[1]), numpy.signbit(found[0]))
+
+
+def test_powers_that_are_constant_have_gradients_of_zeros():
+    x = leaf()
+    (x**0 + 0.0 ** x.abs()).sum().backward()
+    assert x.grad.tolist() == [[0, 0], [0, 0]]

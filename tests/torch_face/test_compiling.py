@@ -74,6 +74,29 @@ def test_draws_go_on_from_the_default_generator():
     assert torch.equal(after, torch.rand(1))
 
 
+def test_hooks_see_the_function_and_not_the_key_of_a_call():
+    seen = []
+
+    class Names(ft.hooks.Hook):
+        def forward(self, op, inputs, output):
+            seen.append(op.name)
+
+    for compiled in (torch.compile(lambda x: torch.sin(x) * 2), torch.compile(nn.Linear(2, 2))):
+        for _ in range(3):
+            with ft.hooks.use(Names()):
+                compiled(torch.ones(2))
+    assert seen == 3 * ["sin", "multiply"] + 3 * ["einsum", "add"]
+    noise = torch.compile(lambda x: x + torch.rand(2))
+    found = []
+    for _ in range(3):
+        seen.clear()
+        with ft.hooks.use(Names()):
+            noise(torch.ones(2))
+        found.append([*seen])
+    assert found == 3 * found[:1]
+    assert found[0].count("random_keys") == 1
+
+
 def test_other_arguments_are_constants():
     @torch.compile(fullgraph=True)
     def scaled(x, by=2, double=False):

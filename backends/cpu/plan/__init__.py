@@ -5,6 +5,6 @@ plans know.
 """
 
 from .loops.loop import LoopPlan, loop_plan
-from .plan import CpuPlan, cpu_plan
+from .plan import CpuPlan, cpu_plan, shown_functions
 
-__all__ = ["CpuPlan", "LoopPlan", "cpu_plan", "loop_plan"]
+__all__ = ["CpuPlan", "LoopPlan", "cpu_plan", "loop_plan", "shown_functions"]

@@ -8,10 +8,9 @@ from contextlib import AbstractContextManager
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from ...generated_file import GeneratedFile
 from ...restoring import silently
+from ..parallel import line_bytes
 from .codegen.legend import legend
 from .writer import Straight
 
@@ -173,7 +172,7 @@ class CpuPlan:
 
     def _instance(self, others: dict[str, Any]) -> Callable[..., list[Any]]:
         """Returns the function with buffers of its own, and with other values of some names."""
-        memory = [np.empty(size, np.uint8) for size in self._kept.slots]
+        memory = list(map(line_bytes, self._kept.slots))
         kept = {
             name: memory[slot].view(dtype).reshape(shape)
             for name, (slot, shape, dtype) in self._kept.buffers.items()
@@ -221,6 +220,15 @@ def cpu_plan(
     written = Straight(program, frozenset(donated), kernels, None, watched, native)
     parts = plan_parts(written)
     return CpuPlan(with_machine_code(parts, written.machine) if native else parts)
+
+
+def shown_functions(
+    program: ProgramLike, donated: Sequence[int], kernels: Kernels, llvm: bool
+) -> str:
+    """Returns the text of the functions of a plan with machine code; see `shown_kernels`."""
+    from .native.shown_kernels import shown_kernels  # only where machine code is made
+
+    return shown_kernels(Straight(program, frozenset(donated), kernels, None, False, True), llvm)
 
 
 def plan_parts(written: Straight) -> PlanParts:

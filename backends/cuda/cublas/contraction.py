@@ -26,6 +26,7 @@ from ..capturing import captured_here
 from ..strides import strides_without_gaps
 from .matmul_calls import ProductAxis, ProductCalls, product_calls
 from .padding import Matrix, copy_columns, padded_product
+from .turned_factors import turned_factors
 
 __all__ = ["CONTRACTION_FUNCTIONS", "matmul_of_padded"]
 
@@ -130,8 +131,15 @@ def run_product(
             # Copies have no zeros between rows.
             known = zeros[0] and x_order is None, zeros[1] and y_order is None
             of_first, of_second = known if x_first else known[::-1]
-            factors = Matrix(first, *p, lead[0], of_first), Matrix(second, *q, lead[1], of_second)
-            aligned = padded_product(*factors, whole, (t_first, t_second))
+            one = Matrix(first, *p, lead[0], of_first)
+            other = Matrix(second, *q, lead[1], of_second)
+            turns = t_first, t_second
+            if by in BY_MATRIX_UNITS and kind.itemsize == 4:
+                one, other, turns = turned_factors(one, other, turns, m * n * k)
+                a, b = one.array.data.ptr, other.array.data.ptr
+                lead = one.leading, other.leading, lead[2]
+                t_first, t_second = turns
+            aligned = padded_product(one, other, whole, turns)
             if aligned is not None:
                 (u, v, w), (rows, columns, summed) = aligned[:3], aligned.sizes
                 cublas.gemmEx(

@@ -20,9 +20,16 @@ struct bfloat16_t {
 
     bfloat16_t() = default;
     __device__ __forceinline__ bfloat16_t(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+        // The instruction for two numbers is the quicker one, also for one.
+        unsigned int both;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(value));
+        bits = static_cast<unsigned short>(both);
+#else
         unsigned int word = __float_as_uint(value);
         // Round to nearest, ties to even; a NaN keeps its upper bits and stays one.
         bits = value != value ? (word >> 16) | 0x40 : (word + 0x7fff + ((word >> 16) & 1)) >> 16;
+#endif
     }
     __device__ __forceinline__ operator float() const {
         return __uint_as_float(static_cast<unsigned int>(bits) << 16);

@@ -28,6 +28,20 @@ template <typename T> __device__ __forceinline__ T not_a_number() {
     return T(same_bits<float>(0x7fc00000u));
 }
 
+// The quotient 1 / x, rounded like any other. Without the branches for numbers that are very large,
+// very small or none, which it calls rare and gets wrong.
+__device__ __forceinline__ float quick_reciprocal(float x, bool &rare) {
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    y = fmaf(y, fmaf(-x, y, 1.0f), y);
+#else
+    float y = 1 / x;
+#endif
+    rare = rare || !(fabsf(y) >= 0x1p-125f);
+    return y;
+}
+
 // The sine and the cosine of an angle, which have most of their work in common.
 template <typename T> struct turned_by {
     T sine, cosine;

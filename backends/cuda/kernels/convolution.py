@@ -1,4 +1,4 @@
-"""Convolution on a GPU: by cuDNN where it is there, by own kernels or columns otherwise.
+"""Convolution on a GPU: by cuDNN or own kernels, whichever is quicker, or by columns.
 
 Images stay laid out (batch, channels, *spatial). Columns of windows go to cuBLAS. Windows overlap,
 so that their columns take many times the memory of the images: there is never more than a block of
@@ -24,7 +24,12 @@ from ..cublas.gemm import multiply
 from ..index_tables import table
 from ..launch import BLOCK_THREADS, Kernel, c_type
 from ..strides import strides_of
-from .gathered_convolution import gathered_conv, gathered_input_grad, gathered_kernel_grad
+from .gathered_convolution import (
+    gains_on_cudnn,
+    gathered_conv,
+    gathered_input_grad,
+    gathered_kernel_grad,
+)
 
 if TYPE_CHECKING:
     from ...annotations import GeometryLike
@@ -64,8 +69,18 @@ IM2COL = Kernel("convolution", "im2col", "ppplllllllll", IM2COL_INSTANCES)
 COL2IM = Kernel("convolution", "col2im", "ppplllllll", COL2IM_INSTANCES)
 
 
-def by_cudnn(operation: str) -> Callable[[Callable[..., ndarray]], Callable[..., ndarray]]:
-    """Has cuDNN do the work of a function of columns where it can; the dtypes promote."""
+def by_kernels(
+    operation: str, own: Callable[..., ndarray | None]
+) -> Callable[[Callable[..., ndarray]], Callable[..., ndarray]]:
+    """Has cuDNN or own kernels do the work of a function of columns where they can.
+
+    Args:
+        operation: cuDNN's name.
+        own: takes what the function takes; returns None where own kernels do not compute it.
+
+    Returns:
+        A decorator; the operands' dtypes promote.
+    """
 
     def decorate(by_columns: Callable[..., ndarray]) -> Callable[..., ndarray]:
         @wraps(by_columns)
@@ -75,8 +90,13 @@ def by_cudnn(operation: str) -> Callable[[Callable[..., ndarray]], Callable[...,
                 # cuBLAS does not multiply integers; in double precision they are exact.
                 out = compute(x.astype(float), y.astype(float), geometry=geometry, **wanted)
                 return out.astype(x.dtype)
-            spatial = next(iter(wanted.values()), ())
-            out = cudnn.convolved(operation, x, y, spatial, geometry)
+            first = gains_on_cudnn(operation, x.shape, y.shape, wanted, geometry)
+            out = own(x, y, geometry=geometry, **wanted) if first else None
+            if out is None:
+                spatial = next(iter(wanted.values()), ())
+                out = cudnn.convolved(operation, x, y, spatial, geometry)
+            if out is None and not first:
+                out = own(x, y, geometry=geometry, **wanted)
             return by_columns(x, y, geometry=geometry, **wanted) if out is None else out
 
         return compute
@@ -84,15 +104,34 @@ def by_cudnn(operation: str) -> Callable[[Callable[..., ndarray]], Callable[...,
     return decorate
 
 
-@by_cudnn("conv_fprop")
+def conv_by_gathering(x: ndarray, w: ndarray, *, geometry: GeometryLike) -> ndarray | None:
+    """Returns what ``conv`` does by own kernels; None where they do not compute it."""
+    if is_plain(w.shape[2:], geometry):
+        return None
+    places = cudnn.places_of(x.shape[2:], w.shape[2:], geometry)
+    return gathered_conv(x, w, places, geometry)
+
+
+def input_grad_by_gathering(
+    g: ndarray, w: ndarray, *, spatial: Shape, geometry: GeometryLike
+) -> ndarray | None:
+    """Returns what ``conv_input_grad`` does in the same way."""
+    plain = is_plain(w.shape[2:], geometry)
+    return None if plain else gathered_input_grad(g, w, spatial, geometry)
+
+
+def kernel_grad_by_gathering(
+    x: ndarray, g: ndarray, *, kernel: Shape, geometry: GeometryLike
+) -> ndarray | None:
+    """Returns what ``conv_kernel_grad`` does in the same way."""
+    return None if is_plain(kernel, geometry) else gathered_kernel_grad(x, g, kernel, geometry)
+
+
+@by_kernels("conv_fprop", conv_by_gathering)
 def conv(x: ndarray, w: ndarray, *, geometry: GeometryLike) -> ndarray:
     """Correlates x (N, C, *spatial) with w (O, C / groups, *kernel)."""
     kernel, groups = w.shape[2:], geometry.groups
     places = cudnn.places_of(x.shape[2:], kernel, geometry)
-    if not is_plain(kernel, geometry):
-        gathered = gathered_conv(x, w, places, geometry)
-        if gathered is not None:
-            return gathered
     out = cupy.empty((x.shape[0], w.shape[0], *places), x.dtype)
     weights = weight_matrices(w, groups)
     outs = by_channel_group(out, groups)
@@ -122,15 +161,11 @@ def biased_conv(
     return cupy.maximum(out, 0, out=out) if relu else out
 
 
-@by_cudnn("conv_dgrad")
+@by_kernels("conv_dgrad", input_grad_by_gathering)
 def conv_input_grad(g: ndarray, w: ndarray, *, spatial: Shape, geometry: GeometryLike) -> ndarray:
     """Transposes ``conv`` in x: g (N, O, *out), w (O, C / groups, *kernel) to (N, C, *spatial)."""
     dtype, kernel, groups = g.dtype, w.shape[2:], geometry.groups
     channels = w.shape[1] * groups
-    if not is_plain(kernel, geometry):
-        gathered = gathered_input_grad(g, w, spatial, geometry)
-        if gathered is not None:
-            return gathered
     out = cupy.empty((g.shape[0], channels, *spatial), dtype)
     weights = weight_matrices(w, groups).swapaxes(1, 2)
     cotangents = by_channel_group(g, groups)
@@ -152,14 +187,10 @@ def conv_input_grad(g: ndarray, w: ndarray, *, spatial: Shape, geometry: Geometr
     return out
 
 
-@by_cudnn("conv_wgrad")
+@by_kernels("conv_wgrad", kernel_grad_by_gathering)
 def conv_kernel_grad(x: ndarray, g: ndarray, *, kernel: Shape, geometry: GeometryLike) -> ndarray:
     """Transposes ``conv`` in w: x (N, C, *spatial), g (N, O, *out) to (O, C / groups, *kernel)."""
     dtype, groups = x.dtype, geometry.groups
-    if not is_plain(kernel, geometry):
-        gathered = gathered_kernel_grad(x, g, kernel, geometry)
-        if gathered is not None:
-            return gathered
     channels, outputs = x.shape[1] // groups, g.shape[1] // groups
     cotangents = by_channel_group(g, groups)
     working = np.dtype(np.float32) if dtype.itemsize == 2 else dtype

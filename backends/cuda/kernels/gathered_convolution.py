@@ -7,7 +7,7 @@ products than that costs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from .shallow_convolution import shallow_product
 if TYPE_CHECKING:
     from ...annotations import GeometryLike
 
-__all__ = ["gathered_conv", "gathered_input_grad", "gathered_kernel_grad"]
+__all__ = ["gains_on_cudnn", "gathered_conv", "gathered_input_grad", "gathered_kernel_grad"]
 
 FACTOR_OF_PRECISION = {"highest": "full_t", "tf32": "tf32_t"}
 GATHERED_INSTANCES = tuple(
@@ -42,6 +42,8 @@ ADD_PARTS = Kernel("gathered_convolution", "add_parts", "ppll")
 MOST_GATHERED_ROWS = 128
 # Each tap has a bit.
 MOST_TAPS = 32
+# Groups are an axis of the grid.
+MOST_GROUPS = 65_535
 # Numbers of places have 32 bits.
 MOST_REACH = 2**31 - 2**16
 # What is summed between two barriers; the blocks that keep a processor busy.
@@ -49,6 +51,9 @@ DEPTH, BLOCKS_OF_PROCESSOR = 16, 4
 # The rounds of a block at least, where blocks share what is summed.
 FEWEST_ROUNDS = 8
 SUMS_OF_BLOCK = 32
+# What own kernels do in less time than cuDNN on an H200: sums over neighbouring windows, so many
+# of them, for so many outputs. Gradients of images with fewer channels are cuDNN's.
+MOST_ROWS_AHEAD, FEWEST_WINDOWS_AHEAD, FEWEST_CHANNELS_AHEAD = 64, 1 << 14, 8
 
 
 def by_gathering(
@@ -74,10 +79,35 @@ def by_gathering(
         len(kernel) in (1, 2)
         and all(one.dtype.char == "f" and one.size for one in arrays)
         and 0 < rows <= MOST_GATHERED_ROWS
+        and geometry.groups <= MOST_GROUPS
         and prod(kernel) <= MOST_TAPS
         and max(reach) < MOST_REACH
         and has_units(x.data.device_id)
     )
+
+
+def gains_on_cudnn(
+    operation: str, x: Shape, y: Shape, wanted: Mapping[str, Shape], geometry: GeometryLike
+) -> bool:
+    """Says whether own kernels are quicker than cuDNN, where both can do the work.
+
+    Args:
+        operation: cuDNN's name.
+        x, y: the operands' shapes.
+        wanted: the spatial shape of the result, if the operands do not tell it.
+        geometry: the convolution.
+    """
+    if geometry.groups > 1 or max(geometry.stride) > 1:
+        return False
+    if operation == "conv_dgrad":
+        rows, windows = y[1], x[0] * prod(wanted["spatial"])
+        if rows < FEWEST_CHANNELS_AHEAD:
+            return False
+    elif operation == "conv_wgrad":
+        rows, windows = y[1], y[0] * prod(y[2:])
+    else:
+        rows, windows = y[0], x[0] * prod(x[2:])
+    return rows <= MOST_ROWS_AHEAD and windows >= FEWEST_WINDOWS_AHEAD
 
 
 def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:

@@ -27,3 +27,22 @@ copy_rows(const T *from, T *to, long long rows, long long length, long long step
         }
     }
 }
+
+// Copies `rows` rows of `length` elements, `step` apart, so that each column becomes a row.
+template <typename T>
+__global__ void __launch_bounds__(256)
+turn_rows(const T *from, T *to, long long rows, long long length, long long step, long long to_step) {
+    constexpr int TILE = 64;
+    __shared__ T tile[TILE][TILE + 1];
+    const long long left = (long long)blockIdx.x * TILE, top = (long long)blockIdx.y * TILE;
+    const int across = threadIdx.x % TILE;
+#pragma unroll
+    for (int down = threadIdx.x / TILE; down < TILE; down += 256 / TILE)
+        if (top + down < rows && left + across < length)
+            tile[down][across] = from[(top + down) * step + left + across];
+    __syncthreads();
+#pragma unroll
+    for (int down = threadIdx.x / TILE; down < TILE; down += 256 / TILE)
+        if (left + down < length && top + across < rows)
+            to[(left + down) * to_step + top + across] = tile[across][down];
+}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...cpu.plan.codegen.operands import is_variable
 from .. import cudnn
-from ..kernels.gathered_convolution import MOST_GATHERED_ROWS, MOST_TAPS
+from ..kernels.gathered_convolution import MOST_GATHERED_ROWS, MOST_TAPS, gains_on_cudnn
 from .leaf_groups import CallGroup
 
 if TYPE_CHECKING:
@@ -59,10 +59,13 @@ def biased_convolutions(program: ProgramLike) -> dict[VariableLike, BiasedConvol
 def is_convolved_by_gathering(equation: EquationLike) -> bool:
     """Says whether own kernels are likely to compute a convolution."""
     x, w = equation.operands
-    if not is_variable(x) or not is_variable(w) or cudnn.available():
+    if not is_variable(x) or not is_variable(w):
+        return False
+    geometry, shapes = equation.params["geometry"], (x.type.shape, w.type.shape)
+    if cudnn.available() and not gains_on_cudnn("conv_fprop", *shapes, {}, geometry):
         return False
     kernel = w.type.shape[2:]
-    rows = w.type.shape[0] // equation.params["geometry"].groups
+    rows = w.type.shape[0] // geometry.groups
     types = {x.type.dtype.name, w.type.dtype.name}
     few = 1 < prod(kernel) <= MOST_TAPS and rows <= MOST_GATHERED_ROWS
     return types == {"float32"} and len(kernel) in (1, 2) and few

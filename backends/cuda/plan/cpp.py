@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("LONG_FUNCTIONS", "MEMORY_TYPES", "called_function", "fold_functor", "held_type"),
-    *("SINE_AND_COSINE", "read_element", "shown_number", "shown_operation", "sines_and_cosines"),
+    *("SINE_AND_COSINE", "is_reciprocal", "read_element", "shown_number", "shown_operation"),
+    "sines_and_cosines",
 ]
 
 # The types of elements in memory, by the character of the dtype.
@@ -127,12 +128,23 @@ def unsigned_type(dtype: DType) -> str:
     return "unsigned long long" if dtype.itemsize == 8 else "unsigned int"
 
 
-def shown_operation(node: Expr, operands: Sequence[str]) -> str:
+def is_reciprocal(node: Expr) -> bool:
+    """Says whether a node is the quotient of 1 and another one, in float32."""
+    if node.operation != "divide" or held_type(node.dtype) != "float":
+        return False
+    first = node.operands[0]
+    while first.operation == "spread":
+        (first,) = first.operands
+    return first.operation == "constant" and first.detail == 1
+
+
+def shown_operation(node: Expr, operands: Sequence[str], quick: bool = False) -> str:
     """Returns the expression of a node that is no input, number or place.
 
     Args:
         node: the node.
         operands: the names of its operands.
+        quick: whether a flag ``rare`` may say that a quotient is another number.
     """
     name, dtype = node.operation, node.dtype
     taken = node.operands[1 if name == "select" else 0].dtype
@@ -146,7 +158,10 @@ def shown_operation(node: Expr, operands: Sequence[str]) -> str:
     if name in KERNEL_COMPARISONS:
         return f"({operands[0]} {COMPARISON_SIGNS[name]} {operands[1]})"
     if dtype.kind in "fV":
-        text = _of_floats(name, "" if dtype.char == "d" else "f", operands)
+        if quick and is_reciprocal(node):
+            text = f"quick_reciprocal({operands[1]}, rare)"
+        else:
+            text = _of_floats(name, "" if dtype.char == "d" else "f", operands)
         return f"float(({MEMORY_TYPES[dtype.char]})({text}))" if dtype.char in NARROW else text
     if dtype.kind == "b":
         return f"(!{operands[0]})" if name == "invert" else _signed(BOOLEAN_SIGNS[name], operands)

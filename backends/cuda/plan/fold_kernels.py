@@ -15,11 +15,12 @@ import numpy as np
 from ...kernels.kernel import fold_identity
 from .cpp import fold_functor, held_type, shown_number
 from .kernel_text import UNUSED, GeneratedKernel, KernelText, Room
+from .map_kernels import load_packs, pack_name, pack_type, store_element, store_packs
 from .points import Points, PointSegment
 
 if TYPE_CHECKING:
     from ...annotations import DType
-    from ...kernels.graph import Expr
+    from ...kernels.graph import Expr, GridAxes
     from .map_kernels import StoreSink
     from .region_rooms import RegionRooms
 
@@ -35,6 +36,8 @@ ENOUGH_BLOCKS, FEWEST_POINTS = 1024, 16
 COLUMNS = 32
 # Each of them has up to 2112 of the 49,152 bytes of a block's shared memory.
 MOST_FOLDS_OF_COLUMNS = 16
+# Neighbouring columns of a thread, and the folds of such threads; as much of that memory.
+WIDEST_COLUMNS, MOST_FOLDS_OF_WIDE_COLUMNS = 4, 4
 
 
 class FoldSink(NamedTuple):
@@ -54,17 +57,20 @@ def accumulator_type(dtype: DType) -> str:
     return "int" if dtype.kind in "biu" and dtype.itemsize < 4 else held_type(dtype)
 
 
-def begun(text: KernelText, sinks: Sequence[FoldSink]) -> None:
-    """Adds what folds begin with."""
+def begun(text: KernelText, sinks: Sequence[FoldSink], width: int = 1) -> None:
+    """Adds what folds begin with, of so many neighbours."""
     for sink in sinks:
         first = shown_number(fold_identity(sink.fold.detail, sink.fold.dtype))
         kind = accumulator_type(sink.fold.dtype)
-        text.add(f"{kind} f{sink.fold.number} = {first};")
+        if width == 1:
+            text.add(f"{kind} f{sink.fold.number} = {first};")
+        else:
+            text.add(f"{kind} f{sink.fold.number}[{width}] = {{{', '.join([first] * width)}}};")
 
 
-def fold_one_more(text: KernelText, sink: FoldSink, value: str) -> None:
-    """Adds one more number to a fold."""
-    name, kind = f"f{sink.fold.number}", accumulator_type(sink.fold.dtype)
+def fold_one_more(text: KernelText, sink: FoldSink, value: str, at: str = "") -> None:
+    """Adds one more number to a fold; ``at`` says which of neighbours."""
+    name, kind = f"f{sink.fold.number}{at}", accumulator_type(sink.fold.dtype)
     text.add(f"{name} = {fold_functor(sink.fold.detail)}()({name}, ({kind}){value});")
 
 
@@ -77,10 +83,10 @@ def over_block(text: KernelText, sinks: Sequence[FoldSink]) -> None:
         text.add(f"{name} = block_reduce({name}, {functor}(), ({kind}){first});")
 
 
-def store_fold(text: KernelText, sink: FoldSink, points: Points) -> None:
-    """Adds the stores of a complete fold."""
+def store_fold(text: KernelText, sink: FoldSink, points: Points, at: str = "") -> None:
+    """Adds the stores of a complete fold; ``at`` says which of neighbours."""
     for room, divisor in sink.rooms:
-        value = f"f{sink.fold.number}"
+        value = f"f{sink.fold.number}{at}"
         if divisor != 1:
             value = f"{value} / {shown_number(sink.fold.dtype.type(divisor))}"
         text.store(room, points, value)
@@ -111,8 +117,9 @@ def fold_kernels(
     across = is_across(sinks[0].fold)
     threads = FOLD_THREADS if source.lanes > 1 else 1
     columns = min(COLUMNS, threads) if across else 1
-    groups = -(-count // columns)
-    share = threads // columns * FEWEST_POINTS
+    width = width_of_columns(source, sinks, stored, rows, over) if across else 1
+    groups = -(-count // (columns * width))
+    share = threads // columns * FEWEST_POINTS // width
     parts = max(min(ENOUGH_BLOCKS // groups, -(-length // share)), 1)
     text = KernelText(name, threads, source.place_type)
     points = Points(source.lengths, [PointSegment(rows, "k"), PointSegment(over, "g")])
@@ -121,14 +128,42 @@ def fold_kernels(
     if parts > 1:
         final = [sink_of_parts(source, sink, parts, count) for sink in sinks]
     body = FoldBody(source, text, points, outer, final, stored)
-    if across:
-        body.across(count, length, columns, threads // columns, parts)
+    if width > 1:
+        body.across_packs(count, length, Block(columns, threads // columns, width), parts)
+    elif across:
+        body.across(count, length, Block(columns, threads // columns, 1), parts)
     else:
         body.along(length, parts)
-    kernels = [text.finished([groups, parts])]
+    kernels = [text.finished([groups, parts], width)]
     if parts > 1:
         kernels.append(finishing_kernel(source, f"{name}_end", final, sinks, parts, count))
     return kernels
+
+
+def width_of_columns(
+    source: RegionRooms,
+    sinks: Sequence[FoldSink],
+    stored: Sequence[StoreSink],
+    rows: Sequence[int],
+    over: Sequence[int],
+) -> int:
+    """Returns how many neighbouring columns a thread folds, which one instruction loads."""
+    width = min(source.width, WIDEST_COLUMNS)
+    few = len(sinks) > MOST_FOLDS_OF_WIDE_COLUMNS or source.lanes == 1
+    count = prod(source.lengths[a] for a in rows)
+    if few or count % width or count < COLUMNS * width:
+        return 1
+    points = columns_of(source, rows, over, "first")
+    rooms = [sink.room.strides or {} for sink in stored]
+    return width if all(points.is_packed(strides, width) for strides in rooms) else 1
+
+
+def columns_of(
+    source: RegionRooms, rows: Sequence[int], over: Sequence[int], number: str
+) -> Points:
+    """Returns the points of columns, whose neighbours are neighbours in memory."""
+    segments = [PointSegment(tuple(over), "g"), PointSegment(tuple(rows), number)]
+    return Points(source.lengths, segments)
 
 
 def sink_of_parts(source: RegionRooms, sink: FoldSink, parts: int, count: int) -> FoldSink:
@@ -142,6 +177,54 @@ def memory_dtype(dtype: DType) -> DType:
     if dtype.char in "eE":
         return np.dtype(np.float32)
     return np.dtype(np.int32) if accumulator_type(dtype) == "int" else dtype
+
+
+class Block(NamedTuple):
+    """The threads of a block that folds columns.
+
+    Attributes:
+        columns: how many threads there are side by side.
+        rows: how many go over the same columns.
+        width: the neighbouring columns of a thread.
+    """
+
+    columns: int
+    rows: int
+    width: int
+
+
+def name_threads(text: KernelText, place: str, block: Block) -> None:
+    """Adds the numbers of a thread: of its columns within the block, and of its points."""
+    columns = block.columns
+    text.add(f"const {place} column = threadIdx.x % {columns}, row = threadIdx.x / {columns};")
+
+
+def share(text: KernelText, sinks: Sequence[FoldSink], block: Block) -> None:
+    """Adds the stores of what threads have found, where the first row of threads reads it."""
+    width, columns = block.width, block.columns
+    for sink in sinks:
+        kind = accumulator_type(sink.fold.dtype)
+        shared, found = f"shared_{sink.fold.number}", f"f{sink.fold.number}"
+        text.add(f"__shared__ {kind} {shared}[{block.rows}][{width * columns} + 1];")
+        if width == 1:
+            text.add(f"{shared}[row][column] = {found};")
+        for lane in range(width) if width > 1 else ():
+            text.add(f"{shared}[row][{lane * columns} + column] = {found}[{lane}];")
+    text.add("__syncthreads();")
+
+
+def add_rows(text: KernelText, sinks: Sequence[FoldSink], block: Block) -> None:
+    """Adds the folds of what other rows of threads have found."""
+    if block.rows == 1:
+        return
+    at, place = "", "column"
+    if block.width > 1:
+        at, place = "[lane]", f"lane * {block.columns} + column"
+    text.unroll()
+    text.open(f"for (int other = 1; other < {block.rows}; ++other)")
+    for sink in sinks:
+        fold_one_more(text, sink, f"shared_{sink.fold.number}[other][{place}]", at)
+    text.close()
 
 
 class FoldBody:
@@ -193,34 +276,78 @@ class FoldBody:
         self._store(parts)
         text.close()
 
-    def across(self, count: int, length: int, columns: int, rows: int, parts: int) -> None:
+    def across(self, count: int, length: int, block: Block, parts: int) -> None:
         """Writes a block for some neighbouring folds: a thread has one, and some of its points."""
         text, place = self.text, self.source.place_type
-        text.add(f"const {place} column = threadIdx.x % {columns}, row = threadIdx.x / {columns};")
-        text.add(f"const {place} k = blockIdx.x * ({place}){columns} + column;")
+        name_threads(text, place, block)
         text.add(f"{UNUSED} const {place} part = blockIdx.y;")
+        text.add(f"const {place} k = blockIdx.x * ({place}){block.columns} + column;")
         begun(text, self.sinks)
         text.open(f"if (k < {count})")
         text.compute(self.once, self.outer, self.source.rooms, {})
         text.unroll("4")
-        begin = f"part * {rows} + row" if parts > 1 else "row"
-        self._loop(f"for ({place} g = {begin}; g < {length}; g += {parts * rows})")
+        self._loop(self._over_points(length, block, parts))
         text.close()
-        for sink in self.sinks:
-            kind = accumulator_type(sink.fold.dtype)
-            shared = f"shared_{sink.fold.number}"
-            text.add(f"__shared__ {kind} {shared}[{rows}][{columns} + 1];")
-            text.add(f"{shared}[row][column] = f{sink.fold.number};")
-        text.add("__syncthreads();")
+        share(text, self.sinks, block)
         text.open(f"if (row == 0 && k < {count})")
-        if rows > 1:
-            text.unroll()
-            text.open(f"for (int other = 1; other < {rows}; ++other)")
-            for sink in self.sinks:
-                fold_one_more(text, sink, f"shared_{sink.fold.number}[other][column]")
-            text.close()
+        add_rows(text, self.sinks, block)
         self._store(parts)
         text.close()
+
+    def across_packs(self, count: int, length: int, block: Block, parts: int) -> None:
+        """Writes the same where a thread has neighbouring folds, which it loads at once."""
+        text, place = self.text, self.source.place_type
+        width, source = block.width, self.source
+        rows, over = (tuple(sorted(axes)) for axes in self._kept_and_gone())
+        self.points = columns_of(source, rows, over, "k")
+        at_first = columns_of(source, rows, over, "first")
+        name_threads(text, place, block)
+        text.add(f"{UNUSED} const {place} part = blockIdx.y;")
+        thread = f"blockIdx.x * ({place}){block.columns} + column"
+        text.add(f"const {place} first = ({thread}) * {width};")
+        begun(text, self.sinks, width)
+        text.open(f"if (first < {count})")
+        packs = load_packs(text, self.once, at_first, source.rooms, width)
+        text.unroll("2")
+        text.open(self._over_points(length, block, parts))
+        packs |= load_packs(text, self.needed - self.once, at_first, source.rooms, width)
+        for store in self.stored:
+            text.add(f"{pack_type(store.room, width)} {pack_name(store.room)};")
+        names = dict(text.names)
+        self._open_lanes(width)
+        text.compute(self.needed, self.points, source.rooms, packs)
+        for sink in self.sinks:
+            fold_one_more(text, sink, text.names[sink.fold.operands[0]], "[lane]")
+        for store in self.stored:
+            store_element(text, store.node, store.room, self.points, width)
+        text.close()
+        text.names = names
+        store_packs(text, [store.room for store in self.stored], at_first, width)
+        text.close()
+        text.close()
+        share(text, self.sinks, block)
+        text.open(f"if (row == 0 && first < {count})")
+        self._open_lanes(width)
+        add_rows(text, self.sinks, block)
+        self._store(parts, "[lane]")
+        text.close()
+        text.close()
+
+    def _kept_and_gone(self) -> tuple[GridAxes, GridAxes]:
+        fold = self.sinks[0].fold
+        return fold.axes, fold.operands[0].axes - fold.axes
+
+    def _over_points(self, length: int, block: Block, parts: int) -> str:
+        """Returns the head of the loop over a thread's points."""
+        place, rows = self.source.place_type, block.rows
+        begin = f"part * {rows} + row" if parts > 1 else "row"
+        return f"for ({place} g = {begin}; g < {length}; g += {parts * rows})"
+
+    def _open_lanes(self, width: int) -> None:
+        """Opens the loop over neighbouring columns."""
+        self.text.unroll()
+        self.text.open(f"for (int lane = 0; lane < {width}; ++lane)")
+        self.text.add(f"{UNUSED} const {self.source.place_type} k = first + lane;")
 
     def _loop(self, head: str) -> None:
         text = self.text
@@ -234,15 +361,15 @@ class FoldBody:
         text.close()
         text.names = names
 
-    def _store(self, parts: int) -> None:
+    def _store(self, parts: int, at: str = "") -> None:
         for sink in self.sinks:
             if parts == 1:
-                store_fold(self.text, sink, self.outer)
+                store_fold(self.text, sink, self.outer, at)
             else:
                 ((room, _),) = sink.rooms
                 count = self.source.scratch[room.place.number].shape[1]
                 target = f"{self.text.written(room)}[part * {count} + k]"
-                self.text.add(f"{target} = f{sink.fold.number};")
+                self.text.add(f"{target} = f{sink.fold.number}{at};")
 
 
 def finishing_kernel(
@@ -264,20 +391,33 @@ def finishing_kernel(
         count: the number of folds.
     """
     place = source.place_type
-    text = KernelText(name, FOLD_THREADS if source.lanes > 1 else 1, place)
-    text.add(f"{UNUSED} const {place} k = blockIdx.x;")
+    threads = FOLD_THREADS if source.lanes > 1 else 1
+    columns = min(COLUMNS, threads) if is_across(sinks[0].fold) else 1
+    block = Block(columns, threads // columns, 1)
+    text = KernelText(name, threads, place)
+    begin, step, writes = "threadIdx.x", threads, "threadIdx.x == 0"
+    if columns == 1:
+        text.add(f"{UNUSED} const {place} k = blockIdx.x;")
+    else:
+        name_threads(text, place, block)
+        text.add(f"const {place} k = blockIdx.x * ({place}){columns} + column;")
+        begin, step, writes = "row", block.rows, f"row == 0 && k < {count}"
     begun(text, sinks)
-    text.open(f"for (int part = threadIdx.x; part < {parts}; part += {text.threads})")
+    inside = f"part < {parts}" if columns == 1 else f"k < {count} && part < {parts}"
+    text.open(f"for (int part = {begin}; {inside}; part += {step})")
     for sink, parted in zip(sinks, made, strict=True):
         ((room, _),) = parted.rooms
         fold_one_more(text, sink, f"{text.read(room)}[part * {count} + k]")
     text.close()
-    over_block(text, sinks)
-    text.open("if (threadIdx.x == 0)")
+    if columns == 1:
+        over_block(text, sinks)
+    else:
+        share(text, sinks, block)
+    text.open(f"if ({writes})")
+    if columns > 1:
+        add_rows(text, sinks, block)
     rows = tuple(sorted(sinks[0].fold.axes))
     for sink in sinks:
         store_fold(text, sink, Points(source.lengths, [PointSegment(rows, "k")]))
     text.close()
-    return text.finished([count])
-
-
+    return text.finished([-(-count // columns)])

@@ -286,7 +286,7 @@ class OnStream:
         numbers: Sequence[Any],
         stream: Any,
     ) -> list[ndarray]:
-        outs = [*self._in_place(arrays)]
+        outs = self._in_place(arrays)
         fresh = []
         for place, _, shape, dtype in recording.copied_out:
             outs[place] = made = ndarray(shape, dtype)
@@ -436,7 +436,7 @@ class GraphedPlan:
         found = {one.refused for one in [*self._on_streams.values()]}
         return f", and not as a CUDA graph: {min(found)}" if found and "" not in found else ""
 
-    def __call__(self, buffers: Sequence[Any]) -> list[Any]:
+    def __call__(self, buffers: list[Any]) -> list[Any]:
         """Queues the program on the current stream, and returns the buffers of its results."""
         if not self._is_graph:
             return self.plan(buffers)
@@ -450,7 +450,7 @@ class GraphedPlan:
                     found = self._on_streams.setdefault(
                         key, OnStream(self.plan, stream, self._small)
                     )
-            arrays = [*self._inputs(buffers)]
+            arrays = self._inputs(buffers)
             known = donated = None
             if type(buffers) is KnownBuffers:
                 known, donated = buffers.known, buffers.donated

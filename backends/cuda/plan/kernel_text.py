@@ -156,6 +156,7 @@ class KernelText:
         points: Points,
         rooms: Mapping[Expr, Room],
         packs: Mapping[Expr, str],
+        quick: bool = False,
     ) -> None:
         """Adds what computes nodes, operands before what is made of them.
 
@@ -164,6 +165,7 @@ class KernelText:
             points: where they are computed.
             rooms: where nodes lie that are in memory.
             packs: the expressions of what was loaded for several points at once.
+            quick: whether a flag ``rare`` may say that nodes are other numbers.
         """
         ordered = sorted(set(nodes), key=lambda x: x.number)
         left = [x for x in ordered if not (x in self.names or x in packs or x in rooms)]
@@ -187,7 +189,7 @@ class KernelText:
                 self._turn(node, pairs[node.operands[0]])
                 continue
             else:
-                text = shown_operation(node, [self.names[x] for x in node.operands])
+                text = shown_operation(node, [self.names[x] for x in node.operands], quick)
             self.names[node] = f"v{node.number}"
             self.add(f"const {held_type(node.dtype)} v{node.number} = {text};")
 

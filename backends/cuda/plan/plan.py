@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["GpuPlan", "items_of"]
 
 
-def items_of(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Returns a function that takes the items at some places of a sequence, as a new one.
+def items_of(places: Sequence[int]) -> Callable[[list[Any]], list[Any]]:
+    """Returns a function that takes the items at some places of a list, as a new list.
 
-    Neighbours are taken from a list in the quickest way.
+    Neighbours are taken in the quickest way.
     """
     begin = places[0] if places else 0
     if [*places] == [*range(begin, begin + len(places))]:
         return itemgetter(slice(begin, begin + len(places)))
     if len(places) > 1:
-        return itemgetter(*places)
+        several = itemgetter(*places)
+        return lambda items: [*several(items)]
     return lambda items: [items[i] for i in places]
 
 
@@ -101,7 +102,7 @@ class GpuPlan:
         """The generated text, and those of its kernels."""
         return "\n".join([self._file.text, *[run.text for run in self.text.runs]])
 
-    def __call__(self, buffers: Sequence[Any]) -> list[Any]:
+    def __call__(self, buffers: list[Any]) -> list[Any]:
         """Queues the program on the current stream, and returns the buffers of its results."""
         try:
             known = buffers.known if type(buffers) is KnownBuffers else None

@@ -201,7 +201,7 @@ class Module(ModuleStates):
         >>> tuple(layer(torch.ones(4, 2)).shape), list(layer.state_dict())
         ((4, 3), ['weight', 'bias'])
         """
-        from ..compiling import compile_in_place
+        from ..module_plan import compile_in_place
 
         compile_in_place(self, *args, **kwargs)
 
@@ -214,7 +214,7 @@ class Module(ModuleStates):
     def _between_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Computes the result between two functions whose way back calls the hooks."""
         places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
-        ended = not any(args[i].requires_grad for i in places)
+        ended = not any(args[i].home is not None or args[i].requires_grad for i in places)
         passed = HookedPass(self, len(places), ended)
         if not ended:
             several = list(args)

@@ -128,7 +128,8 @@ class HookedPass:
 
     Attributes:
         module: the module.
-        inputs: how many tensors it was given; none of them requires grad if it is ``ended``.
+        inputs: how many tensors it was given. If it is ``ended``, none of them requires grad or
+            is within a transformation, which may ask for its gradient.
         by_outputs: the gradients by its results.
     """
 

@@ -1,8 +1,8 @@
-"""Lanes of loops in machine code: their number is a power of two."""
+"""Lanes of loops in machine code: their number is a power of two, and they fill whole lines."""
 
 import numpy as np
 import pytest
-from support.native import missing
+from support.native import missing, run_compiled
 
 from functensor.backends.kernels.kernel import Buffer, For, Index, LoopAxis, LoopKernel, Store
 from functensor.backends.native.printer import printed_module
@@ -10,9 +10,9 @@ from functensor.backends.native.printer import printed_module
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
 
 
-def filling(lanes):
-    axis = LoopAxis("i", 100)
-    out = Buffer("out", np.dtype(np.float32), (100,), "out")
+def filling(lanes, size=100):
+    axis = LoopAxis("i", size)
+    out = Buffer("out", np.dtype(np.float32), (size,), "out")
     store = Store(out, Index([(axis, 1)]), np.float32(3))
     return LoopKernel("filling", [out], [], [For(axis, [store], (), lanes)])
 
@@ -24,3 +24,13 @@ def test_other_numbers_are_refused(lanes):
     assert f"<{1 << lanes.bit_length()} x float>" in printed_module(
         [filling(1 << lanes.bit_length())]
     )
+
+
+def test_large_results_ask_for_lines_ahead():
+    size = (1 << 18) + 3
+    assert "llvm.prefetch" in printed_module([filling(16, size)])
+    assert "llvm.prefetch" not in printed_module([filling(16, size // 2)])
+    assert "llvm.prefetch" not in printed_module([filling(8, size)])
+    out = np.zeros(size, np.float32)
+    run_compiled(filling(16, size), [out], [(0, 0, 0)])
+    assert (out == 3).all()

@@ -22,7 +22,7 @@ from ....kernels.kernel import (
 )
 from ....kernels.schedule import LANE_BYTES
 from .complex_nodes import part_dtype
-from .layouts import c_strides, extent
+from .layouts import below, c_strides, extent
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -145,7 +145,7 @@ def writing_loops(
 
     values = [LoopValue(out.dtype) for _ in given]
     body: list[Statement] = [
-        Load(value, buffer, place(own))
+        Load(value, buffer, place(own, below(part.shape, own)))
         for value, buffer, own in zip(values, given, lying, strict=True)
     ]
     found, *others = values if first is None else (first, *values)

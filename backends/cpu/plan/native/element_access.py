@@ -20,12 +20,12 @@ from ....native.printer import Module
 from ....native.tables import clear_bytes, copy_bytes, element, returned_if_not_0
 from ..codegen.operands import bytes_of, is_variable
 from .copies import CopiedPart, copy_kernel, update_kernel
-from .elementwise_nodes import operand_dtype
+from .elementwise_nodes import operand_dtype, operand_shape
 from .layouts import broadcast_strides, c_strides
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative
-from .segment_code import WRONG_LABEL, operand_shape
+from .segment_code import WRONG_LABEL
 from .step_code import InnerFunction, InnerType, call_of_kernel
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ....annotations import DType, Shape
     from ..annotations import EquationLike, Operand
 
-__all__ = ["elementwise", "operand_dtype"]
+__all__ = ["elementwise", "operand_dtype", "operand_shape"]
 
 # Functions that are no ufuncs of NumPy's.
 FUNCTIONS_BESIDE_UFUNCS = frozenset({"erf", "erfc"} & FORMULAS.keys())
@@ -224,6 +224,11 @@ def of_bfloat16(graph: ExprGraph, equation: EquationLike, nodes: Sequence[Any]) 
     if isinstance(made, ComplexExpr):
         raise NotNative("complex numbers")
     return cast(made, out.type.dtype)
+
+
+def operand_shape(x: Any) -> tuple[int, ...]:
+    """Returns the shape of a variable or a constant."""
+    return tuple(x.type.shape) if is_variable(x) else np.shape(constant(x))
 
 
 def operand_dtype(x: Operand) -> DType:

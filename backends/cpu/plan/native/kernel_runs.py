@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....native.aligned_memory import aligned_empty
 from ....native.entry import NativeCall, kernel_call
 from ..regions.region_run import RegionRun, block_memory
 from ..threads.sharing import MeasuredSharing
@@ -22,6 +23,7 @@ class NativeRun(RegionRun):
     """Computes the outputs of a region: ``run(*operands)``."""
 
     native = True
+    made = staticmethod(aligned_empty)
 
     def __init__(self, name: str, code: Any) -> None:
         super().__init__(name, code)

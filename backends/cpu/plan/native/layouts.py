@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..codegen.operands import is_variable
 
+if TYPE_CHECKING:
+    from ..annotations import EquationLike
+
 __all__ = [
-    *("LayOut", "broadcast_strides", "c_strides", "extent", "identity_of"),
-    *("in_c_order", "in_grid_order", "reshaped_strides", "unjoined"),
+    *("LayOut", "below", "broadcast_strides", "c_strides", "extent", "flip_key"),
+    *("identity_of", "in_c_order", "in_grid_order", "reshaped_strides", "strides_of", "unjoined"),
 ]
 
 
@@ -70,6 +73,11 @@ class LayOut(NamedTuple):
 def identity_of(x: Any) -> Any:
     """Returns what tells a variable or a constant array from others."""
     return x if is_variable(x) else id(x)
+
+
+def strides_of(x: Any) -> tuple[int, ...] | None:
+    """Returns the strides of an input that has steps in memory; None of all else."""
+    return getattr(x, "strides", None) if is_variable(x) else None
 
 
 def in_c_order(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -139,6 +147,17 @@ def unjoined(strides: Mapping[int, int], lengths: Sequence[int]) -> Iterator[fro
 
 
 def extent(lengths: Sequence[int], strides: Sequence[int]) -> int:
-    """Returns the number of elements from the first to the last of some axes."""
-    last = sum((n - 1) * stride for n, stride in zip(lengths, strides))
+    """Returns the number of elements from the lowest to the highest of some axes."""
+    last = sum((n - 1) * abs(stride) for n, stride in zip(lengths, strides))
     return 0 if 0 in lengths else 1 + last
+
+
+def flip_key(equation: EquationLike) -> tuple[slice, ...]:
+    """Returns the key that takes the elements of an array as a flip does."""
+    rank, axes = len(equation.outputs[0].type.shape), equation.params["axis"]
+    return tuple([slice(None, None, -1 if i in axes else None) for i in range(rank)])
+
+
+def below(lengths: Sequence[int], strides: Sequence[int]) -> int:
+    """Returns how many elements lie before the first one, along axes that go backwards."""
+    return -sum((n - 1) * min(stride, 0) for n, stride in zip(lengths, strides))

@@ -34,10 +34,10 @@ from ....native.printer import Module
 from ....native.tables import clear_bytes, copy_bytes, element, returned_if_not_0
 from ..codegen.operands import is_variable
 from .copies import CopiedPart, copy_kernel
-from .elementwise_nodes import operand_dtype
+from .elementwise_nodes import operand_dtype, operand_shape
 from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative
-from .segment_code import LARGEST_PRODUCT, WRONG_LABEL, operand_shape
+from .segment_code import LARGEST_PRODUCT, WRONG_LABEL
 from .step_code import InnerFunction, InnerType, call_of_kernel
 
 if TYPE_CHECKING:

@@ -29,6 +29,7 @@ from ....native.tables import (
 from ..codegen.operands import bytes_of, is_variable
 from .element_access import ElementAccess, is_element_access, updates_elements
 from .fourier import FourierTransform, is_fourier_transform
+from .joined_arrays import SegmentWithJoins
 from .layouts import identity_of
 from .matrices import MatrixFunction, is_matrix_function
 from .number_kernels import CALL_EFFORT
@@ -36,7 +37,6 @@ from .random_words import RandomWords, is_random_words
 from .region_graph import NotNative
 from .region_kernels import RegionKernels
 from .running import RunningFunction, is_cumulative, is_running
-from .shared_segments import SharedSegment
 from .slices_written import SlicesWritten, writes_slices
 from .sorts import SortFunction, is_sort
 from .step_code import InnerFunction, InnerType, StepCode, StepPlace
@@ -62,7 +62,7 @@ def code_with_loops(
     moved: Collection[VariableLike],
     kernels: RegionKernels,
     uses: Counter[VariableLike],
-) -> SharedSegment:
+) -> SegmentWithJoins:
     """Returns what collects the equations of a segment, loops among them.
 
     Args:
@@ -72,7 +72,7 @@ def code_with_loops(
         kernels: makes the kernels of regions.
         uses: how often the program uses its variables.
     """
-    code = SharedSegment(blas, segment_function, earlier, moved, uses)
+    code = SegmentWithJoins(blas, segment_function, earlier, moved, uses)
     code.kernels = kernels
     return code
 

@@ -13,10 +13,9 @@ from ....native.instructions import Lines
 from ....native.printer import Module
 from ....native.tables import copy_bytes, element
 from ..codegen.operands import is_variable
-from .elementwise_nodes import operand_dtype
+from .elementwise_nodes import operand_dtype, operand_shape
 from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative
-from .segment_code import operand_shape
 from .step_code import InnerFunction, InnerType
 
 if TYPE_CHECKING:

@@ -75,6 +75,8 @@ class RegionGraph:
         order: another order of the grid's axes; None for that of the region.
         lying: the strides of each operand's axes, in elements; None if all are brought in order.
         on_gpu: whether it is a GPU's, whose folds of 16-bit floats are made in float32.
+        within: the strides of the axes of its only result, in elements, where that is a part of an
+            array.
 
     Raises:
         NotNative: a kernel cannot compute it.
@@ -87,6 +89,7 @@ class RegionGraph:
         order: Sequence[int] | None,
         lying: Sequence[Sequence[int]] | None = None,
         on_gpu: bool = False,
+        within: Sequence[int] | None = None,
     ) -> None:
         self.program = region.program
         self._on_gpu = on_gpu
@@ -125,6 +128,12 @@ class RegionGraph:
                     raise NotNative("complex numbers in another order")
                 strided[number] = by_axis
                 grid.keep_apart(unjoined(by_axis, lengths))
+        lies: dict[int, int] = {}
+        if within is not None:
+            (out,) = self.program.outputs
+            found = zip(self._raw[out], within)
+            lies = {a: n for a, n in found if a is not None and lengths[a] > 1}
+            grid.keep_apart(unjoined(lies, lengths))
         self.grid = grid.join()
         self.strides = {
             number: {self.grid.group[a]: by_axis[a] for a in sorted(by_axis)}
@@ -151,6 +160,12 @@ class RegionGraph:
             kernel_result(self._nodes[out], self._places[out], self._divisors.get(out, 1))
             for out in self.program.outputs
         ]
+        if within is not None:
+            (result,) = self.results
+            lying_in = {self.grid.group[a]: lies[a] for a in sorted(lies)}
+            if result.late or result.imag is not None or not lying_in.keys() <= result.axes:
+                raise NotNative("a result that is no part of an array")
+            self.results = [result._replace(strides=lying_in)]
 
     def kernel(self, name: str, whole: bool = False) -> LoopKernel:
         """Returns the kernel of the region; ``whole`` says that one run computes all rows."""

@@ -51,26 +51,39 @@ class RegionKernels:
     def __init__(self) -> None:
         self._made: dict[Any, RegionKernel] = {}
 
-    def of(self, equation: EquationLike, strides: Sequence[tuple[int, ...]]) -> RegionKernel:
+    def of(
+        self,
+        equation: EquationLike,
+        strides: Sequence[tuple[int, ...]],
+        within: tuple[int, ...] | None = None,
+    ) -> RegionKernel:
         """Returns the kernel of a region.
 
         Args:
             equation: the equation of the region.
             strides: how its operands lie.
+            within: how its only result lies in another array; None in C order.
 
         Raises:
             NotNative: there is none, or a result lies in another order.
         """
         key = region_key(equation.primitive, equation.operands, strides)
+        key = None if key is None else (within, key)
         found = None if key is None else self._made.get(key)
         if found is None:
-            found = self._new(equation, strides)
+            found = self._new(equation, strides, within)
             if key is not None and not found.labels:
                 self._made[key] = found
         return found
 
-    def _new(self, equation: EquationLike, strides: Sequence[tuple[int, ...]]) -> RegionKernel:
-        graph = RegionGraph(equation.primitive, equation.operands, None, strides)
+    def _new(
+        self,
+        equation: EquationLike,
+        strides: Sequence[tuple[int, ...]],
+        within: tuple[int, ...] | None,
+    ) -> RegionKernel:
+        given = equation.primitive, equation.operands
+        graph = RegionGraph(*given, None, strides, False, within)
         if any(output.axes is not None for output in graph.outputs):
             raise NotNative("a result in another order")
         return RegionKernel(graph)

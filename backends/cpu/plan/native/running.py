@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from ....native.counted_loops import counted_loop, stack_slot
-from ....native.instructions import Lines, comparison, constant, memory_type
+from ....native.counted_loops import counted_loop
+from ....native.instructions import Lines, constant, memory_type
 from ....native.printer import Module
 from ....native.tables import element
 from ..codegen.operands import is_variable
-from .elementwise_nodes import operand_dtype
+from .elementwise_nodes import operand_dtype, operand_shape
 from .machine_dtypes import is_machine_dtype
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT
+from .places_of_extrema import SOUGHT, write_places_of_extrema
 from .region_graph import NotNative
-from .segment_code import operand_shape
 from .step_code import InnerFunction, InnerType
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["RunningFunction", "is_cumulative", "is_running"]
 
 CUMULATIVE = {"cumprod": "multiply", "cumsum": "add"}
-SOUGHT = {"argmax": "greater", "argmin": "less"}
 # The time of an element whose predecessor is waited for, in tenths of a nanosecond.
 ELEMENT_EFFORT = 15
 
@@ -90,7 +89,8 @@ class RunningFunction(InnerFunction):
     def _write(self, lines: Lines, name: str, module: Module) -> None:
         *given, out = [element(lines, "%table", i) for i in range(len(self.operands) + 1)]
         if self._name in SOUGHT:
-            self._extremum(lines, given[0], out)
+            places = given[0], out
+            write_places_of_extrema(lines, self._name, self._dtype, self._lengths, places)
         else:
             self._along(lines, given, out)
         lines.add("ret i64 0")
@@ -148,44 +148,3 @@ class RunningFunction(InnerFunction):
 
     def _joined(self, lines: Lines, operation: str, x: str, y: str) -> str:
         return lines.operation(operation, self._dtype, [x, y], self._dtype, 1)
-
-    # -- places of extrema
-
-    def _extremum(self, lines: Lines, x: str, out: str) -> None:
-        """Writes where the first of the largest elements is, or of the smallest; NaN is either."""
-        outer, count, inner = self._lengths
-        kind = memory_type(self._dtype)
-        best, where = stack_slot(lines, kind), stack_slot(lines, "i64")
-        with counted_loop(lines, outer) as block, counted_loop(lines, inner) as column:
-            first = lines.let(f"mul i64 {block}, {count * inner}")
-            first = lines.let(f"add i64 {first}, {column}")
-            lines.add(f"store {kind} {self._load(lines, x, first)}, ptr {best}, align 8")
-            lines.add(f"store i64 0, ptr {where}, align 8")
-            with counted_loop(lines, count) as step:
-                offset = lines.let(f"mul i64 {step}, {inner}")
-                own = self._load(lines, x, lines.let(f"add i64 {first}, {offset}"))
-                known = lines.let(f"load {kind}, ptr {best}, align 8")
-                better = self._is_better(lines, kind, own, known)
-                place = lines.let(f"load i64, ptr {where}, align 8")
-                chosen = lines.let(f"select i1 {better}, {kind} {own}, {kind} {known}")
-                place = lines.let(f"select i1 {better}, i64 {step}, i64 {place}")
-                lines.add(f"store {kind} {chosen}, ptr {best}, align 8")
-                lines.add(f"store i64 {place}, ptr {where}, align 8")
-            number = lines.let(f"mul i64 {block}, {inner}")
-            number = lines.let(f"add i64 {number}, {column}")
-            address = lines.let(f"getelementptr i64, ptr {out}, i64 {number}")
-            found = lines.let(f"load i64, ptr {where}, align 8")
-            lines.add(f"store i64 {found}, ptr {address}, align 8")
-
-    def _is_better(self, lines: Lines, kind: str, own: str, known: str) -> str:
-        """Writes whether an element comes before the best one that is known."""
-        if self._dtype.kind == "b":
-            word = "ugt" if self._name == "argmax" else "ult"
-            return lines.let(f"icmp {word} {kind} {own}, {known}")
-        found = lines.let(f"{comparison(SOUGHT[self._name], self._dtype)} {kind} {own}, {known}")
-        if self._dtype.kind != "f":
-            return found
-        new = lines.let(f"fcmp uno {kind} {own}, {own}")
-        old = lines.let(f"fcmp ord {kind} {known}, {known}")
-        first = lines.let(f"and i1 {new}, {old}")
-        return lines.let(f"or i1 {found}, {first}")

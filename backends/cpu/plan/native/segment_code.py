@@ -14,17 +14,26 @@ import numpy as np
 
 from ....config import config
 from ....kernels.check import check_kernel
-from ....native.array_objects import CONTIGUOUS_AND_ALIGNED, FLAGS_OFFSET, OBJECT_HEADER
+from ....native.array_objects import OBJECT_HEADER
 from ....native.blas import Blas
 from ....native.instructions import Lines
 from ....native.printer import Module
 from ....native.scratch import scratch_bytes
-from ....native.tables import returned_unless
-from ..codegen.operands import constant, is_variable
+from ..codegen.operands import is_variable
 from ..labels import LabelRead
-from .elementwise_nodes import operand_dtype
-from .label_code import write_label_test
-from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
+from .elementwise_nodes import operand_dtype, operand_shape
+from .label_code import Labels, write_label_test
+from .layout_code import write_layout_test
+from .layouts import (
+    LayOut,
+    below,
+    broadcast_strides,
+    c_strides,
+    flip_key,
+    identity_of,
+    in_c_order,
+    strides_of,
+)
 from .native_run import SMALLEST_EFFORT_TO_SHARE, in_place_pairs
 from .region_graph import NotNative
 from .region_kernels import RegionKernel, RegionKernels
@@ -33,7 +42,7 @@ from .small_products import is_small_product, product_kernel
 if TYPE_CHECKING:
     from ..annotations import EquationLike, Operand, VariableLike
 
-__all__ = ["VIEW_NAMES", "SegmentCode"]
+__all__ = ["VIEW_NAMES", "WRONG_LABEL", "SegmentCode"]
 
 ALIGNMENT = 64
 # More equations would take long to compile.
@@ -45,7 +54,7 @@ LARGEST_VECTOR_PRODUCT = 1 << 20
 # The effort of a multiplication, and that of a product's own loops beside it.
 PRODUCT_EFFORT, OWN_PRODUCT_EFFORT = 0.3, 50
 WRONG_LAYOUT, WRONG_LABEL = 1, 2
-VIEW_NAMES = frozenset({"index", "reshape", "stop_gradient", "transpose"})
+VIEW_NAMES = frozenset({"flip", "index", "reshape", "stop_gradient", "transpose"})
 
 
 class SegmentCall(NamedTuple):
@@ -81,6 +90,8 @@ class SegmentCode:
     """
 
     largest_vector_product = LARGEST_VECTOR_PRODUCT
+    # Whether kernels read arrays from their ends on.
+    reads_backwards = False
 
     def __init__(
         self,
@@ -169,7 +180,8 @@ class SegmentCode:
             shape, dtype = operand_shape(x), operand_dtype(x)
             if not dtype.isnative:
                 raise NotNative(dtype)
-            known = self._lying[identity_of(x)] = LayOut(x, 0, shape, c_strides(shape))
+            lying = LayOut(x, 0, shape, strides_of(x) or c_strides(shape))
+            known = self._lying[identity_of(x)] = lying
             self.arrays.append(x)
         return known
 
@@ -295,8 +307,9 @@ class SegmentCode:
         elif name == "stop_gradient":
             offset, strides = lying.offset, lying.strides
         else:
-            part = lying.part(params["key"].native)
-            if part.shape != out.type.shape or min(part.strides, default=0) < 0:
+            part = lying.part(flip_key(equation) if name == "flip" else params["key"].native)
+            backwards = min(part.strides, default=0) < 0 and not self.reads_backwards
+            if part.shape != out.type.shape or backwards:
                 raise NotNative("no view")
             return part
         return LayOut(lying.owner, offset, out.type.shape, strides)
@@ -329,9 +342,13 @@ class SegmentCode:
     # -- writing
 
     def drop_unread(self) -> None:
-        """Drops arrays that no call reads: those of views for others, and of refused products."""
+        """Drops arrays that no call reads: those of views for others, and of refused products.
+
+        Those with steps come last.
+        """
         read = {identity_of(x.owner) for call in self._calls for x in call.given}
         self.arrays = [x for x in self.arrays if identity_of(x) in read]
+        self.arrays.sort(key=lambda x: strides_of(x) is not None)
 
     def owners(self, outputs: Sequence[VariableLike]) -> list[VariableLike]:
         """Returns the variables whose memory is needed for some of its variables."""
@@ -349,8 +366,10 @@ class SegmentCode:
         self._pointers: dict[Any, str] = {}
         given = [*map(identity_of, self.arrays), *outputs]
         self._numbers_of_objects = {x: number for number, x in enumerate(given)}
-        if given:
-            self._layouts(len(given))
+        steps = sum(strides_of(x) is not None for x in self.arrays)
+        behind = len(self.arrays)
+        for ends in ((0, behind - steps), (behind, len(given))) if steps else ((0, len(given)),):
+            write_layout_test(lines, self._object, ends, WRONG_LAYOUT)
         total = self._write_calls(module, outputs, lambda: self._data(str(len(given))))
         lines.add("ret i64 0")
         self._end_text(module, len(given))
@@ -389,26 +408,6 @@ class SegmentCode:
     def _data(self, number: str) -> str:
         place = f"getelementptr i8, ptr {self._object(number)}, i64 {OBJECT_HEADER}"
         return self.lines.let(f"load ptr, ptr {self.lines.let(place)}, align 8")
-
-    def _layouts(self, count: int) -> None:
-        """Writes the test that the first objects are in C order and aligned."""
-        lines = self.lines
-        before, head = lines.block, lines.label("head")
-        number, following, all_flags, both = (lines.name() for _ in range(4))
-        lines.add(f"br label %{head}")
-        lines.begin(head)
-        lines.add(f"{number} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
-        start = CONTIGUOUS_AND_ALIGNED
-        lines.add(f"{all_flags} = phi i32 [ {start}, %{before} ], [ {both}, %{head} ]")
-        place = f"getelementptr i8, ptr {self._object(number)}, i64 {FLAGS_OFFSET}"
-        flags = lines.let(f"load i32, ptr {lines.let(place)}, align 4")
-        lines.add(f"{both} = and i32 {all_flags}, {flags}")
-        lines.add(f"{following} = add i64 {number}, 1")
-        more, after = lines.let(f"icmp slt i64 {following}, {count}"), lines.label("behind")
-        lines.add(f"br i1 {more}, label %{head}, label %{after}")
-        lines.begin(after)
-        fine = lines.let(f"icmp eq i32 {both}, {CONTIGUOUS_AND_ALIGNED}")
-        returned_unless(lines, fine, WRONG_LAYOUT)
 
     def _offsets(self, outputs: Sequence[VariableLike]) -> tuple[dict[Any, int], int]:
         """Returns where in memory its own variables lie, and the memory of each call's kernel."""
@@ -450,9 +449,9 @@ class SegmentCode:
         own = identity_of(x.owner)
         # Addresses that stayed in registers would take LLVM a time that grows with their square.
         pointer = self._pointers.get(own) or self._data(str(self._numbers_of_objects[own]))
-        if not x.offset:
+        offset = (x.offset - below(x.shape, x.strides)) * operand_dtype(x.owner).itemsize
+        if not offset:
             return pointer
-        offset = x.offset * operand_dtype(x.owner).itemsize
         return self.lines.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
     def _write_call(self, call: SegmentCall, module: Module, offset: int) -> None:
@@ -467,17 +466,21 @@ class SegmentCode:
             pointers = [self._pointer(v) for v in call.given]
             self.blas.call(lines, operand_dtype(out.owner), sizes, pointers, left, right)
             return
-        self._write_label_tests(call)
+        self._write_label_tests(call, module)
         name = module.kernel(call.kernel)
         room, scratch = self._room(call), self._scratch(call, offset)
         lines.add(f"call void @{name}(i64 0, i64 0, i64 0, ptr {scratch}, ptr {room})")
 
-    def _write_label_tests(self, call: SegmentCall) -> None:
+    def _write_label_tests(self, call: SegmentCall, module: Module) -> None:
         """Writes the tests of a call's labels."""
         for number, *bounds in call.labels:
             x = call.given[number]
-            known = self._pointer(x), operand_dtype(x.owner), prod(x.shape)
-            write_label_test(self.lines, *known, bounds, WRONG_LABEL)
+            known = self._pointer(x), operand_dtype(x.owner), prod(x.shape), bounds
+            self._write_label_test(Labels(*known), module)
+
+    def _write_label_test(self, labels: Labels, module: Module) -> None:
+        """Writes the test of labels."""
+        write_label_test(self.lines, labels, WRONG_LABEL)
 
     def _room(self, call: SegmentCall, *more: str) -> str:
         """Writes addresses one behind the other: of a call's operands and results, and more."""
@@ -493,8 +496,3 @@ class SegmentCode:
         if not self._own_bytes(call):
             return "null"
         return self.lines.let(f"getelementptr i8, ptr {self._memory}, i64 {offset}")
-
-
-def operand_shape(x: Any) -> tuple[int, ...]:
-    """Returns the shape of a variable or a constant."""
-    return tuple(x.type.shape) if is_variable(x) else np.shape(constant(x))

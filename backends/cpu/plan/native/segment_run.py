@@ -24,25 +24,33 @@ class SegmentRun:
         is_shared: whether threads share its work.
         keeps_lock: whether other threads of Python wait meanwhile.
         is_checked: whether an index of its loops or a label that it computes may be wrong.
+        steps: how many of the arrays that it reads, the last ones, have steps in memory.
         function: the name of its function.
         call: calls the function once it is machine code, by threads where these share its work.
     """
 
     def __init__(
-        self, arrays: int, results: int, is_shared: bool, keeps_lock: bool, is_checked: bool
+        self,
+        arrays: int,
+        results: int,
+        is_shared: bool,
+        keeps_lock: bool,
+        is_checked: bool,
+        steps: int = 0,
     ) -> None:
         self.arrays = arrays
         self.results = results
         self.is_shared = is_shared
         self.keeps_lock = keeps_lock
         self.is_checked = is_checked
+        self.steps = steps
         self.function = ""
         self.call: Callable[..., Any]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Returns what is pickled: neither machine code nor equations."""
         given = self.arrays, self.results, self.is_shared, self.keeps_lock, self.is_checked
-        return loaded, (*given, self.function)
+        return loaded, (*given, self.steps, self.function)
 
     def again(self, *arrays: Any) -> bool:
         """Runs it once more, with its arrays in order.
@@ -55,7 +63,7 @@ class SegmentRun:
         """
         count = self.arrays
         given = list(arrays)
-        for i in range(count):
+        for i in range(count - self.steps):
             given[i] = np.require(given[i], requirements=("C", "A"))
         # A result that takes the memory of an operand may have the operand's strides.
         results = range(count, count + self.results)
@@ -95,11 +103,10 @@ class EquationRun:
         return f"{self._name} by NumPy"
 
 
-def loaded(
-    arrays: int, results: int, is_shared: bool, keeps_lock: bool, is_checked: bool, function: str
-) -> SegmentRun:
+def loaded(*given: Any) -> SegmentRun:
     """Returns a segment's call that was pickled."""
-    run = SegmentRun(arrays, results, is_shared, keeps_lock, is_checked)
+    *known, function = given
+    run = SegmentRun(*known)
     run.function = function
     return run
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ....blas_calls import SMALLEST_BLAS_THREADED_WORK
+from ....native.aligned_memory import ALIGNED_FROM, aligned_empty
 from ....native.array_objects import is_known
 from ....native.blas import numpy_blas
 from ....native.instructions import GLUE
@@ -19,12 +20,13 @@ from ..codegen.operands import is_variable
 from ..equations import Writer
 from ..labels import LabelRead, write_label_tests
 from ..regions.axis_order import memory_orders
-from .layouts import LayOut
+from .elementwise_nodes import operand_shape
+from .layouts import LayOut, strides_of
 from .native_loops import code_with_loops
 from .number_kernels import uses_in_program
 from .region_kernels import RegionKernels
 from .run_again import check_computed, run_with_operands
-from .segment_code import MOST_SEGMENT_EQUATIONS, VIEW_NAMES, SegmentCode, operand_shape
+from .segment_code import MOST_SEGMENT_EQUATIONS, VIEW_NAMES, SegmentCode
 from .segment_run import EquationRun, SegmentRun, entered
 from .shared_segments import SharedSegment, single
 from .telling import tells
@@ -32,7 +34,8 @@ from .telling import tells
 if TYPE_CHECKING:
     from ....native.code import Code
     from ....native.entry import ObjectsCall
-    from ..annotations import EquationLike, ProgramLike, VariableLike
+    from ..annotations import EquationLike, ProgramLike, VariableLike, VariableType
+    from ..codegen.source import Source
 
 __all__ = [
     *("NativeProgram", "Segment", "segmented", "with_segments", "write_segment"),
@@ -69,7 +72,8 @@ class Segment(SegmentRun):
         keeps_lock = code.effort <= LARGEST_LOCKED_EFFORT and not code.is_shared
         sizes = len(code.arrays), len(outputs)
         is_checked = bool(code.checked or code.computed_labels)
-        super().__init__(*sizes, code.is_shared, keeps_lock, is_checked)
+        steps = sum(strides_of(x) is not None for x in code.arrays)
+        super().__init__(*sizes, code.is_shared, keeps_lock, is_checked, steps)
         self.code = code
         self.outputs = tuple(outputs)
         self.memory = 0
@@ -256,6 +260,13 @@ class SegmentMemory:
         self.shape: tuple[int, ...] = (size,)
 
 
+def room_for(source: Source, kind: VariableType) -> str:
+    """Returns the call that makes an array of a type, aligned to lines where it is large."""
+    large = kind.size * kind.dtype.itemsize >= ALIGNED_FROM
+    make = source.bind(aligned_empty) if large else "np.empty"
+    return f"{make}({tuple(kind.shape)!r}, {source.constant(kind.dtype, 'dtype')})"
+
+
 class SegmentWriter(Writer, Protocol):
     """The part of `Straight` that the call of a segment needs; ``writer.py`` documents it."""
 
@@ -301,15 +312,13 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
         if not out.type.shape:
             made = f"_{name}_room"
             numbers.append((name, made))
-        dtype = source.constant(out.type.dtype, "dtype")
-        source.add(f"{made} = np.empty({tuple(out.type.shape)!r}, {dtype})", equation)
+        source.add(f"{made} = {room_for(source, out.type)}", equation)
         given.append(made)
     own = segment.memory > LARGEST_KEPT_MEMORY
     memory = "None"
     if own:
         memory = f"_memory_{len(source.lines)}"
-        dtype = source.constant(SegmentMemory.dtype, "dtype")
-        source.add(f"{memory} = np.empty({segment.memory}, {dtype})", equation)
+        source.add(f"{memory} = {room_for(source, SegmentMemory(segment.memory))}", equation)
     elif segment.memory:
         slot = writer.kept.slot(segment.memory)
         memory = writer.kept.buffer(slot, SegmentMemory(segment.memory))

@@ -15,21 +15,24 @@ import numpy as np
 
 from ....blas_threads import controlled
 from ....native.printer import Module
+from ....native.tables import returned_unless
 from ....native.team import opened_and_closed, shared_call
 from ..codegen.operands import is_variable
 from ..threads.pool import threads
 from .copies import CopiedPart, copy_kernel
-from .elementwise_nodes import operand_dtype
+from .elementwise_nodes import operand_dtype, operand_shape
+from .label_code import Labels
 from .layouts import LayOut, broadcast_strides, in_c_order
 from .matrix_pairs import strides_in_rows
-from .native_run import STREAM_EFFORT
+from .native_run import STREAM_EFFORT, has_gathers
 from .number_kernels import is_of_numbers
 from .region_graph import NotNative
 from .region_kernels import RegionKernel
-from .segment_code import VIEW_NAMES, SegmentCall, operand_shape
+from .segment_code import VIEW_NAMES, WRONG_LABEL, SegmentCall
 from .step_code import InnerType, InnerValue, SegmentWithLoops
 from .work_in_parts import (
     KernelInParts,
+    LabelsInParts,
     MatrixStack,
     ProductInParts,
     WorkInParts,
@@ -51,6 +54,8 @@ FEWEST_REGION_PARTS, MOST_REGION_PARTS, EFFORT_OF_BLOCK = 4, 16, 500_000
 SMALLEST_SHARED_PRODUCT, LARGEST_SHARED_PRODUCT = 1 << 19, 1 << 29
 # Work of so much is shared where the segment has such calls.
 SMALLEST_ACCOMPANYING_EFFORT, SMALLEST_ACCOMPANYING_PRODUCT = 50_000, 1 << 17
+# Fewer bytes of labels are tested by one thread.
+SMALLEST_SHARED_LABELS = 1 << 18
 # A segment of a long program ends no earlier where its first equation comes again.
 FEWEST_BEFORE_REPEATS = 100
 # Fewer equations of numbers alone are left to Python, and fewer elements of a single equation.
@@ -69,6 +74,7 @@ class SharedSegment(SegmentWithLoops):
     """
 
     is_shared = False
+    reads_backwards = True
     # How many equations of numbers it has.
     _count_of_numbers = 0
 
@@ -122,6 +128,23 @@ class SharedSegment(SegmentWithLoops):
             self._count_of_numbers += 1
             return
         super()._add(equation)
+
+    def _region(self, equation: EquationLike) -> None:
+        if has_gathers(equation.primitive):
+            self._turn(equation.operands)
+        self._turn([x for x in equation.operands if operand_dtype(x).kind == "c"])
+        super()._region(equation)
+
+    def _product(self, equation: EquationLike) -> None:
+        self._turn(equation.operands)
+        super()._product(equation)
+
+    def _turn(self, operands: Sequence[Operand]) -> None:
+        """Copies arrays that lie backwards."""
+        for x in filter(is_variable, operands):
+            lying = self._layout(x)
+            if min(lying.strides, default=0) < 0:
+                self._lying[x] = self._copied(lying)
 
     def _add_region(
         self, region: RegionKernel, given: Sequence[LayOut], outs: Sequence[LayOut]
@@ -259,13 +282,27 @@ class SharedSegment(SegmentWithLoops):
         if self.is_shared:
             opened_and_closed(self.lines, module, objects + 1)
 
+    def _write_label_test(self, labels: Labels, module: Module) -> None:
+        if not self.is_shared or labels.size * labels.dtype.itemsize < SMALLEST_SHARED_LABELS:
+            super()._write_label_test(labels, module)
+            return
+        lines = self.lines
+        room = lines.room(2)
+        lines.add(f"store ptr {labels.address}, ptr {room}, align 8")
+        word = lines.let(f"getelementptr ptr, ptr {room}, i64 1")
+        lines.add(f"store i64 0, ptr {word}, align 8")
+        work = LabelsInParts(labels, FEWEST_REGION_PARTS)
+        shared_call(lines, module, "%team", work.function(module), room, work.parts)
+        found = lines.let(f"load atomic i64, ptr {word} monotonic, align 8")
+        returned_unless(lines, lines.let(f"icmp eq i64 {found}, 0"), WRONG_LABEL)
+
     def _write_call(self, call: SegmentCall, module: Module, offset: int) -> None:
         work = call.kernel
         if not isinstance(work, WorkInParts):
             super()._write_call(call, module, offset)
             return
         lines = self.lines
-        self._write_label_tests(call)
+        self._write_label_tests(call, module)
         name = work.function(module)
         room = self._room(call, self._scratch(call, offset))
         if work.parts > 1:

@@ -14,12 +14,11 @@ from ....native.tables import clear_bytes, element
 from ..codegen.operands import bytes_of, is_variable
 from .copies import CopiedPart, copy_kernel, update_kernel
 from .element_access import part_of
-from .elementwise_nodes import operand_dtype
+from .elementwise_nodes import operand_dtype, operand_shape
 from .layouts import broadcast_strides, c_strides
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative
-from .segment_code import operand_shape
 from .step_code import InnerFunction, InnerType, call_of_kernel
 
 if TYPE_CHECKING:

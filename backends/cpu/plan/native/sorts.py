@@ -25,11 +25,10 @@ from ....native.instructions import (
 from ....native.printer import Module
 from ....native.tables import element
 from ..codegen.operands import is_variable
-from .elementwise_nodes import operand_dtype
+from .elementwise_nodes import operand_dtype, operand_shape
 from .machine_dtypes import is_machine_dtype
 from .number_kernels import CALL_EFFORT
 from .region_graph import NotNative
-from .segment_code import operand_shape
 from .step_code import InnerFunction, InnerType
 
 if TYPE_CHECKING:

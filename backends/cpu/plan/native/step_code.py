@@ -16,20 +16,14 @@ from ....native.tables import copy_all, element, returned_if_not_0
 from ..codegen.operands import constant, is_variable
 from .copies import CopiedPart, copy_kernel
 from .early_reads import reads_first
-from .elementwise_nodes import operand_dtype
+from .elementwise_nodes import operand_dtype, operand_shape
 from .layouts import LayOut, broadcast_strides, c_strides, identity_of, in_c_order
 from .matrix_pairs import matrix_pairs
 from .native_run import STREAM_EFFORT
 from .number_kernels import CALL_EFFORT, DeferredNumbers, uses_in_program
 from .region_graph import NotNative
 from .run_again import equations_needed, runs_on_buffers
-from .segment_code import (
-    LARGEST_PRODUCT,
-    MOST_SEGMENT_EQUATIONS,
-    SegmentCall,
-    SegmentCode,
-    operand_shape,
-)
+from .segment_code import LARGEST_PRODUCT, MOST_SEGMENT_EQUATIONS, SegmentCall, SegmentCode
 
 if TYPE_CHECKING:
     from ....annotations import DType, Shape
@@ -174,7 +168,8 @@ class SegmentWithLoops(SegmentCode):
         super().__init__(blas, earlier, moved)
         self.computed_labels: list[LabelRead] = []
         self._inner = inner
-        self._numbers = DeferredNumbers(Counter() if uses is None else uses)
+        self._uses: Counter[VariableLike] = Counter() if uses is None else uses
+        self._numbers = DeferredNumbers(self._uses)
 
     def _close_numbers(self) -> None:
         """Makes a kernel of the deferred equations of numbers."""
@@ -256,6 +251,10 @@ class SegmentWithLoops(SegmentCode):
         self._calls.append(SegmentCall(kernel, (*given, into), len(given)))
         self.effort += STREAM_EFFORT * out.type.size * dtype.itemsize / 4
         return into
+
+    def called_kernels(self) -> list[Any]:
+        """Returns the kernels that it calls, in order, and the functions of loops and choices."""
+        return [call.kernel for call in self._calls if call.kernel is not None]
 
     def _in_place_pairs(self, call: SegmentCall) -> set[tuple[int, int]]:
         if isinstance(call.kernel, InnerFunction):

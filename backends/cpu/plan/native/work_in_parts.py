@@ -32,11 +32,15 @@ from ....native.printer import Module
 from ....native.scratch import scratch_bytes
 from ....native.tables import element
 from ..threads.matmul import BLAS_TILE_ROWS, FEWEST_TILES
+from .label_code import Labels, lanes_of, wrong_label
 
 if TYPE_CHECKING:
     from ....annotations import DType
 
-__all__ = ["KernelInParts", "MatrixStack", "ProductInParts", "WorkInParts", "sum_of_parts"]
+__all__ = [
+    *("KernelInParts", "LabelsInParts", "MatrixStack", "ProductInParts", "WorkInParts"),
+    "sum_of_parts",
+]
 
 PART_ARGUMENTS = "ptr %room, i64 %number"
 
@@ -112,6 +116,31 @@ class KernelInParts(WorkInParts):
         name = module.kernel(self.kernel)
         given = f"i64 %number, i64 {low}, i64 {high}, ptr {memory}, ptr %room"
         lines.add(f"call void @{name}({given})")
+
+
+class LabelsInParts(WorkInParts):
+    """The test of labels, by the address of the labels and a word, which a wrong one sets.
+
+    Args:
+        labels: the labels.
+        parts: how many parts there are.
+    """
+
+    def __init__(self, labels: Labels, parts: int) -> None:
+        super().__init__(parts)
+        self._labels = labels
+
+    def _write(self, lines: Lines, module: Module) -> None:
+        ends = self._edges(lines, self._labels.size)
+        labels = self._labels._replace(address=element(lines, "%room", 0))
+        wrong = wrong_label(lines, labels, ends, lanes_of(labels.dtype))
+        some, end = lines.label("some"), lines.label("end")
+        lines.add(f"br i1 {wrong}, label %{some}, label %{end}")
+        lines.begin(some)
+        place = lines.let("getelementptr ptr, ptr %room, i64 1")
+        lines.add(f"store atomic i64 1, ptr {place} monotonic, align 8")
+        lines.add(f"br label %{end}")
+        lines.begin(end)
 
 
 class MatrixStack(NamedTuple):

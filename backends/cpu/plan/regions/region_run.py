@@ -40,11 +40,13 @@ class RegionRun:
         name: the name of its function in the text.
         function: the compiled loop over blocks.
         native: whether it runs machine code.
+        made: makes an array of a shape and a dtype.
         labels: the inputs that are labels, and who reads them.
     """
 
     native = False
     labels: Sequence[LabelRead] = ()
+    made: Callable[..., Any] = staticmethod(np.empty)
 
     def __init__(self, name: str, code: BlockCode) -> None:
         self.can_take = code.can_take
@@ -108,9 +110,9 @@ class RegionRun:
             if lying.flags.c_contiguous:
                 return into, lying.reshape(shape)
         if axes is None:
-            out = np.empty(output.type.shape, output.type.dtype)
+            out = self.made(output.type.shape, output.type.dtype)
             return out, out.reshape(shape)
-        lying = np.empty([output.type.shape[a] for a in axes], output.type.dtype)
+        lying = self.made(tuple([output.type.shape[a] for a in axes]), output.type.dtype)
         return lying.transpose(np.argsort(axes)), lying.reshape(shape)
 
     def _work(self, blocks: Iterable[tuple[int, int, int]], arrays: list[Any]) -> None:

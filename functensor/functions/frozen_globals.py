@@ -1,0 +1,83 @@
+"""Globals of functions as they were, for runs in which names stand for others.
+
+At the top of a script or a notebook all variables are globals, those of loops too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import chain
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+from ..backends.frames import is_users
+from ..primitives.core.bytecode import stores_globals
+
+__all__ = ["KeptGlobals", "globals_of", "names_in", "reads_values"]
+
+# Python itself asks for these, or imports and messages do.
+ALWAYS = "__builtins__", "__name__", "__package__", "__spec__", "__loader__", "__file__"
+# What names like these stand for seldom changes.
+STAYING = ModuleType, type, BuiltinFunctionType
+# Functions, and what may hold some.
+HOLDERS = FunctionType, list, set, dict
+
+
+class KeptGlobals(dict[str, Any]):
+    """Some globals of a function as they were; all others are looked up in the module.
+
+    Args:
+        fun: the function.
+    """
+
+    __slots__ = ("_fun",)
+
+    def __init__(self, fun: FunctionType) -> None:
+        super().__init__()
+        self._fun = fun
+        module = fun.__globals__
+        self.update((name, module[name]) for name in ALWAYS if name in module)
+
+    def __missing__(self, name: str) -> Any:
+        return self._fun.__globals__[name]
+
+    def fill(self, inner: Callable[[Any], Any]) -> None:
+        """Takes the globals as they are now; ``inner`` returns what does later what one does."""
+        for name, value in globals_of(self._fun):
+            self[name] = inner(value) if isinstance(value, HOLDERS) else value
+
+
+def reads_values(fun: FunctionType, met: set[int]) -> bool:
+    """Says whether a function of the user's, or one that it reads, reads values among globals.
+
+    Functions that assign to globals, as counters do, are left out, and those that keep theirs.
+
+    Args:
+        fun: the function.
+        met: the ids of functions that were looked at.
+    """
+    if type(fun.__globals__) is KeptGlobals:
+        return False
+    if id(fun) in met or not is_users(fun.__module__ or "") or stores_globals(fun.__code__):
+        return False
+    met.add(id(fun))
+    return any(
+        reads_values(value, met)
+        if isinstance(value, FunctionType)
+        else not isinstance(value, STAYING)
+        for _, value in globals_of(fun)
+    )
+
+
+def globals_of(fun: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yields the globals that a function's code names, and their values."""
+    table = fun.__globals__
+    return ((name, table[name]) for name in names_in(fun.__code__) if name in table)
+
+
+@lru_cache(maxsize=1024)
+def names_in(code: CodeType) -> tuple[str, ...]:
+    """Returns all names in code, and in code within it, of globals and of attributes."""
+    inner = [names_in(x) for x in code.co_consts if isinstance(x, CodeType)]
+    return tuple(dict.fromkeys(chain(code.co_names, *inner)))

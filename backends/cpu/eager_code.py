@@ -216,7 +216,9 @@ def by_machine_code(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]
         if key is None:
             return kernel(*operands, **params)
         alike = kernel if way.tried and not config.benchmark else None
-        key = key, alike
+        # BLAS adds up otherwise where matrices lie otherwise.
+        orders = [tuple(order_in_memory(y)) for y in operands] if alike else ()
+        key = key, alike, *orders
         kind = kinds.get(key)
         if kind is None:
             if len(kinds) >= MOST_KNOWN_KINDS:

@@ -156,6 +156,10 @@ def test_a_trial_tells_whose_bits_machine_code_has(monkeypatch):
     def other(*operands, **params):
         return np.nextafter(code(operands), np.float32(np.inf))
 
+    def by_order(*operands, **params):
+        return (alike if operands[1].flags.c_contiguous else other)(*operands, **params)
+
+    turned = operands[0], channels_last(operands[1])
     with ft.config.using(benchmark=False):
         for kernel, found in ((alike, ["conv"]), (other, [])):
             eager_code.kinds.clear()
@@ -163,6 +167,11 @@ def test_a_trial_tells_whose_bits_machine_code_has(monkeypatch):
             for _ in range(2):
                 same(run(*operands, **params), kernel(*operands, **params))
                 assert compiled() == found
+        eager_code.kinds.clear()
+        run = eager_code.by_machine_code("conv", by_order)
+        for given in (operands, turned) * 2:
+            same(run(*given, **params), by_order(*given, **params))
+            assert compiled() == ["conv"]
         eager_code.kinds.clear()
         monkeypatch.setattr(eager_code, "LARGEST_TRIED_OPERAND", 100)
         eager_code.by_machine_code("conv", alike)(*operands, **params)

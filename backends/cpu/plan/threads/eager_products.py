@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from math import prod
 from time import perf_counter
@@ -171,16 +172,18 @@ class Multipliers:
         if char in self.found:
             return self.found[char]  # type: ignore[no-any-return]
         if self._job is None or self._job.done:
-            self._job = later(partial(self.make, char))
+            from ....native.machine import in_step  # only where there is large work
+
+            # In the child of a fork in the middle of an import nobody could import the module.
+            imported = partial(in_step, import_module, "....native.product_parts", __package__)
+            self._job = later(partial(self.make, char, imported))
         return None
 
-    def make(self, char: str) -> None:
-        """Makes the function for a dtype."""
+    def make(self, char: str, imported: Callable[[], Any]) -> None:
+        """Makes the function for a dtype, by a module that it has imported."""
         made = None
         try:
-            from ....native.product_parts import multiplier  # only where there is large work
-
-            made = multiplier(char)
+            made = imported().multiplier(char)
         finally:
             self.found[char] = made
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["has_run_loops"]
 
 PRODUCTS = f"{__package__}.plan.threads.eager_products"
-UFUNC_LOOPS = f"{__package__.removesuffix('cpu')}native.ufunc_loops"
+# Listing loops needs them, and a trial.
+NEEDED = f"{__package__.removesuffix('cpu')}native.ufunc_loops", PRODUCTS, "hashlib", "numpy.random"
 # NumPy computes so many calls of a kernel before a list is made.
 CALLS_BEFORE = 4
 # Blocks of so many bytes stay in the nearest cache, with those beside them.
@@ -196,7 +197,7 @@ class Known:
             from ..native.machine import in_step
 
             # In the child of a fork in the middle of an import nobody could import the modules.
-            imported = [partial(in_step, import_module, name) for name in (UFUNC_LOOPS, PRODUCTS)]
+            imported = [partial(in_step, import_module, name) for name in NEEDED]
             self.job = later(partial(self.make, make, imported))
 
     def make(self, make: Callable[[], BlockLoops], imported: Iterable[Callable[[], Any]]) -> None:

@@ -133,6 +133,9 @@ class Picture:
         self._depth += 1
         try:
             return self._of_new(x)
+        except Exception:
+            # An object of a class of its own manner, or a reference to one that is gone.
+            return Same(x)
         finally:
             self._depth -= 1
 

@@ -33,7 +33,7 @@ SMALLEST_EXAMINED_WORK = 1 << 18
 # Products of matrices of less work are computed on the calling thread too.
 SMALLEST_BLAS_THREADED_WORK = 1 << 19
 # Products of more work are worth the threads of a plan.
-SMALLEST_SHARED_WORK = 1 << 22
+SMALLEST_SHARED_WORK = 1 << 23
 # Reading an element of a matrix for a product with a vector takes as long as this work.
 READING_WORK = 4
 # BLAS shares a product of two vectors among its threads from this length on.

@@ -7,7 +7,7 @@ of random numbers; where one bit differs NumPy goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from time import perf_counter
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["has_run_loops"]
 
-EAGER_PRODUCTS = f"{__package__}.plan.threads.eager_products"
+PRODUCTS = f"{__package__}.plan.threads.eager_products"
+# Listing loops needs them, and a trial.
+NEEDED = f"{__package__.removesuffix('cpu')}native.ufunc_loops", PRODUCTS, "hashlib", "numpy.random"
 # NumPy computes so many calls of a kernel before a list is made.
 CALLS_BEFORE = 4
 # Blocks of so many bytes stay in the nearest cache, with those beside them.
@@ -156,7 +158,7 @@ class BlockLoops:
 
     def __call__(self, x: Buffer, out: Buffer) -> None:
         """Fills memory with the results for an array; both have one axis, and no gaps."""
-        products = import_module(EAGER_PRODUCTS)
+        products = import_module(PRODUCTS)
         words, times = self._described(x.size)
         spare = loop_memory.bytes(int(words[0]) * self.spare)
         memories = [v.ctypes.data for v in (x, out, spare, self.constants)]
@@ -193,15 +195,20 @@ class Known:
         dropped = self.job is not None and self.job.dropped
         if self.calls >= CALLS_BEFORE and (self.job is None or dropped):
             from ..native.background import later  # only where machine code is made
+            from ..native.machine import in_step
 
-            self.job = later(partial(self.make, make))
+            # In the child of a fork in the middle of an import nobody could import the modules.
+            imported = [partial(in_step, import_module, name) for name in NEEDED]
+            self.job = later(partial(self.make, make, imported))
 
-    def make(self, make: Callable[[], BlockLoops]) -> None:
-        """Lists the loops, if they make NumPy's bits."""
+    def make(self, make: Callable[[], BlockLoops], imported: Iterable[Callable[[], Any]]) -> None:
+        """Lists the loops, if they make NumPy's bits; before that it imports what they need."""
         from ..native.machine import why_not  # only where machine code is made
 
         if why_not():
             return
+        for load in imported:
+            load()
         try:
             self.loops = make()
         except NotNoted:

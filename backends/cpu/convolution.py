@@ -109,9 +109,14 @@ def number_of_sums(images: int, work: int, size: int, weights: int) -> int:
     return max(1, min(MOST_PARTIAL_SUMS, images, size // max(1, weights)))
 
 
-def rows_of_a_turn(rows: int, columns: int) -> int:
-    """Returns how many rows of the result are added up one by one, a divisor of their number."""
-    most = max(1, MOST_PLACES_IN_TURN // max(1, columns))
+def rows_of_a_turn(rows: int, columns: int, places: int = 0) -> int:
+    """Returns how many rows of the result are added up one by one, a divisor of their number.
+
+    Args:
+        rows, columns: the numbers of rows, and of places of a row.
+        places: the most places that are added up, unless one row has more; 0 for NumPy's.
+    """
+    most = max(1, (places or MOST_PLACES_IN_TURN) // max(1, columns))
     return max((n for n in range(1, min(most, rows) + 1) if rows % n == 0), default=1)
 
 

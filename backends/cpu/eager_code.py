@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from importlib import import_module
 from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,8 @@ LARGEST_TRIED_OPERAND = 1 << 27
 # So many kinds are known at once.
 MOST_KNOWN_KINDS = 512
 FLOATS = "fd"
+# Naming code needs these, and a trial.
+NEEDED = "hashlib", "numpy.random"
 
 
 class _Inside(threading.local):
@@ -157,7 +160,9 @@ class Kind:
 
         code = None
         try:
-            # In the child of a fork in the middle of an import nobody could import the module.
+            # In the child of a fork in the middle of an import nobody could import the modules.
+            for module in NEEDED:
+                in_step(import_module, module)
             make = in_step(EAGER_WAYS[self.name].maker)
             made = make(self.name, [*self._types, self._result], self._params)
             if made is not None and (self._alike is None or self._is_alike(made, self._alike)):

@@ -435,9 +435,10 @@ def at_end() -> None:
 
 
 def let_in() -> None:
-    """Lets others in again."""
+    """Lets others in again. A fork may have begun before this module was imported."""
     Inside.wanted = False
-    _llvm_lock.release()
+    with suppress(RuntimeError):
+        _llvm_lock.release()
 
 
 def retire(tracker: Any) -> None:

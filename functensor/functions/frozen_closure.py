@@ -76,7 +76,7 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
         else:
             (made.extend if isinstance(made, list) else made.update)(map(inner, x))
     elif isinstance(x, FunctionType):
-        table = KeptGlobals(x) if reads_values(x, set()) else None
+        table = KeptGlobals(x) if reads_values(x) else None
         if table is None and not x.__closure__:
             return x
         if in_place or not CHANGING.isdisjoint(x.__code__.co_names) or written_names(x.__code__):

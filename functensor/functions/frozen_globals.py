@@ -20,6 +20,8 @@ __all__ = ["KeptGlobals", "globals_of", "names_in", "reads_values"]
 ALWAYS = "__builtins__", "__name__", "__package__", "__spec__", "__loader__", "__file__"
 # What names like these stand for seldom changes.
 STAYING = ModuleType, type, BuiltinFunctionType
+# A function that reads more functions, directly or not, reads its globals late.
+MOST_FUNCTIONS = 16
 # Functions, and what may hold some.
 HOLDERS = FunctionType, list, set, dict
 
@@ -59,26 +61,31 @@ def keeps_functions(value: Any) -> bool:
     return bool(getattr(type(value), "kept_functions", ()))
 
 
-def reads_values(fun: FunctionType, met: set[int]) -> bool:
+def reads_values(fun: FunctionType) -> bool:
     """Says whether a function of the user's, or one that it reads, reads values among globals.
 
     Functions that assign to globals, as counters do, are left out. Of those that keep theirs only
-    values count that change by use.
-
-    Args:
-        fun: the function.
-        met: the ids of functions that were looked at.
+    values count that change by use. Left out are all that read many others, too, as each of these
+    would be copied.
     """
-    kept = type(fun.__globals__) is KeptGlobals
-    if id(fun) in met or not is_users(fun.__module__ or "") or stores_globals(fun.__code__):
-        return False
-    met.add(id(fun))
-    return any(
-        reads_values(value, met)
-        if isinstance(value, FunctionType)
-        else (changes(value) if kept else not isinstance(value, STAYING))
-        for _, value in globals_of(fun)
-    )
+    found, met, waiting = False, {id(fun)}, [fun] if may_keep_globals(fun) else []
+    while waiting:
+        reader = waiting.pop()
+        kept = type(reader.__globals__) is KeptGlobals
+        for _, value in globals_of(reader):
+            if not isinstance(value, FunctionType):
+                found = found or (changes(value) if kept else not isinstance(value, STAYING))
+            elif id(value) not in met and may_keep_globals(value):
+                met.add(id(value))
+                waiting.append(value)
+        if len(met) > MOST_FUNCTIONS:
+            return False
+    return found
+
+
+def may_keep_globals(fun: FunctionType) -> bool:
+    """Says whether a function is one of the user's that assigns to no globals."""
+    return is_users(fun.__module__ or "") and not stores_globals(fun.__code__)
 
 
 def globals_of(fun: FunctionType) -> Iterator[tuple[str, Any]]:

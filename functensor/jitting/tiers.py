@@ -45,10 +45,12 @@ COMPARED_CALLS = 8
 NATIVE_ALONE = frozenset({
     "cholesky", "conv", "conv_input_grad", "conv_kernel_grad", "cumprod", "cumsum", "det",
     "det_by_factors", "fft", "index_add", "index_max", "index_min", "index_multiply", "index_set",
-    "inv", "irfft", "kept_factors", "linear_recurrence", "random_bits", "random_keys", "rfft",
-    "scatter_add", "slogdet", "slogdet_by_factors", "solve", "solve_by_factors",
+    "inv", "irfft", "kept_factors", "linear_recurrence", "pad", "random_bits", "random_keys",
+    "rfft", "scatter_add", "slogdet", "slogdet_by_factors", "solve", "solve_by_factors",
     "triangular_solve",
 })  # fmt: skip
+# What it computes beside them where threads share it: on one thread NumPy copies as quickly.
+NATIVE_IF_SHARED = frozenset({"concatenate", "stack"})
 # Passes over longer programs would take many seconds.
 MOST_COMPILED_EQUATIONS = 20_000
 # Machine code stays if it takes at most so much of the time of the plan over NumPy.
@@ -299,9 +301,11 @@ def scheduled_plan(program: Program, donated: Sequence[int]) -> Any:
     # could import the module any more.
     in_step(get_backend("numpy").load_native_plans)
     fused = native_program(program)
+    shares = get_backend("numpy").plan_threads() > 1
+    alone = NATIVE_ALONE | NATIVE_IF_SHARED if shares else NATIVE_ALONE
     if not any(
         e.primitive.fused
-        or e.primitive.name in NATIVE_ALONE
+        or e.primitive.name in alone
         or e.primitive.machine_loop()
         or e.primitive.machine_branches()
         for e in fused.equations

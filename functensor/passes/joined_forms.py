@@ -1,4 +1,4 @@
-"""Elementwise functions of joined and padded arrays, as joins of their results.
+"""Elementwise functions of joined and padded arrays, as joins of their results; updates as well.
 
 The parts are moved once then, by what computes them. Otherwise they are joined first, and the
 function reads all of them again.
@@ -6,17 +6,19 @@ function reads all of them again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..primitives.core.buffers import wrap
+from ..primitives.core.registry import registry
 from ..programs.program import Equation, Operand, Program, Variable, type_of
 from .common_subexpressions import common_subexpressions
 from .constant_folding import constant_folding
 from .constants import constant_buffer
 from .dead_code import dead_code
-from .rewriter import ELEMENTWISE, Rewritten, Sweep, swept
+from .rewriter import ELEMENTWISE, RewriteRule, Rewritten, Sweep, swept
 
 __all__ = ["joined_forms"]
 
@@ -39,7 +41,7 @@ def joined_forms(program: Program) -> Program:
     >>> [equation.primitive.name for equation in joined_forms(program).equations]
     ['add', 'multiply', 'multiply', 'concatenate']
     """
-    better = swept(program, {ELEMENTWISE: (_of_joined,)})
+    better = swept(program, JOINED_FORMS)
     if better is program:
         return program
     return dead_code(common_subexpressions(constant_folding(better)))
@@ -67,6 +69,43 @@ def _of_joined(sweep: Sweep, equation: Equation) -> Rewritten:
 
     made = [of_part(part) for part in parts]
     return equation.by(joined.primitive, made, joined.params)
+
+
+def _updated_part(sweep: Sweep, equation: Equation) -> Rewritten:
+    """What is added to a part of an array is a sum that the part is set to."""
+    (x, value, *indices), (out,) = equation.operands, equation.outputs
+    params = {"key": equation.params["key"]}
+    if indices or out.device != "cpu" or out.type.size < SMALLEST_JOINED:
+        return None
+    if out.type.dtype.char not in "fd" or not is_box(params["key"].native):
+        return None
+    known = type_of(value)
+    if known.dtype != out.type.dtype and not known.weak:
+        return None
+    part = sweep.add("index", [x], params, equation)
+    if part.type.size < out.type.size // 2:
+        return None
+    joined = sweep.add(UPDATES[equation.primitive.name], [part, value], {}, equation)
+    if joined.type != part.type:
+        return None
+    return equation.by(registry["index_set"], [x, joined], params)
+
+
+def is_box(key: Sequence[Any]) -> bool:
+    """Says whether a key names neighbouring elements along each axis."""
+    return all(
+        item is Ellipsis
+        or type(item) is int
+        or (isinstance(item, slice) and item.step in (None, 1))
+        for item in key
+    )
+
+
+UPDATES = {"index_add": "add", "index_multiply": "multiply"}
+JOINED_FORMS: dict[str, tuple[RewriteRule, ...]] = {
+    ELEMENTWISE: (_of_joined,),
+    **dict.fromkeys(UPDATES, (_updated_part,)),
+}
 
 
 def joined_operand(equation: Equation) -> Variable | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from copy import copy
 from operator import is_
 from typing import Any
@@ -17,6 +18,8 @@ from .watched_values import MODULE_TABLES, is_looked_into
 __all__ = ["ModuleContents", "PlanArguments"]
 
 KINDS = dict, list, set, deque
+# What lies deeper is not looked at.
+DEEPEST = 32
 
 
 class PlanArguments:
@@ -36,13 +39,14 @@ class PlanArguments:
         self.places: Places = argument_places(module)
         self.parameters = dict(module.named_parameters())
         self.buffers = dict(module.named_buffers())
-        met = {id(x) for x in self.tensors()}
+        known = {id(x) for x in self.tensors()}
+        met: set[int] = set()
         for path, part in module.named_modules():
             plain = {name: x for name, x in vars(part).items() if name not in MODULE_TABLES}
-            for name, table, key in tensors_in(path, vars(part), plain):
+            for name, table, key in tensors_in(path, vars(part), plain, met):
                 self.places[name] = table, key
-                if id(table[key]) not in met:
-                    met.add(id(table[key]))
+                if id(table[key]) not in known:
+                    known.add(id(table[key]))
                     self.buffers[name] = table[key]
 
     def tensors(self) -> list[Any]:
@@ -68,22 +72,28 @@ class PlanArguments:
         return None
 
 
-def tensors_in(path: str, table: Any, values: dict[Any, Any]) -> Iterator[tuple[str, Any, Any]]:
+def tensors_in(
+    path: str, table: Any, values: dict[Any, Any], met: set[int], depth: int = 0
+) -> Iterator[tuple[str, Any, Any]]:
     """Yields the names and places of tensors among values, and in lists and dictionaries of these.
 
     Args:
         path: what the names begin with.
         table: the dictionary or the list that has the values.
         values: the values by their keys or numbers there.
+        met: the ids of lists and dictionaries that were looked at.
+        depth: in how many others the table is.
     """
+    if depth > DEEPEST:
+        return
     for key, x in values.items():
         name = f"{path}.{key}" if path else str(key)
-        if isinstance(x, Tensor):
+        if issubclass(type(x), Tensor):
             yield name, table, key
-        elif type(x) is list:
-            yield from tensors_in(name, x, dict(enumerate(x)))
-        elif type(x) is dict:
-            yield from tensors_in(name, x, x)
+        elif type(x) in (list, dict) and id(x) not in met:
+            met.add(id(x))
+            inner = x if type(x) is dict else dict(enumerate(x))
+            yield from tensors_in(name, x, inner, met, depth + 1)
 
 
 class ModuleContents:
@@ -95,22 +105,27 @@ class ModuleContents:
         for part in parts:
             self._keep(vars(part), met)
 
-    def _keep(self, x: Any, met: set[int]) -> None:
-        if id(x) in met:
+    def _keep(self, x: Any, met: set[int], depth: int = 0) -> None:
+        if id(x) in met or depth > DEEPEST:
             return
         met.add(id(x))
+        # Objects may refuse to be looked at.
+        with suppress(Exception):
+            for each in self._inside(x):
+                self._keep(each, met, depth + 1)
+
+    def _inside(self, x: Any) -> list[Any]:
+        """Returns what a value holds, once what may change of it is copied."""
         if type(x) is tuple:
-            inner: Any = x
-        elif isinstance(x, KINDS):
+            return [*x]
+        if isinstance(x, KINDS):
+            inside = [*x.values()] if isinstance(x, dict) else [*x]
             # A copy of a set may have its items in another order.
             self._copies.append((x, list(x) if isinstance(x, set) else copy(x)))
-            inner = list(x.values()) if isinstance(x, dict) else list(x)
-        elif is_looked_into(type(x).__module__) and not isinstance(x, type):
-            inner = [getattr(x, "__dict__", None)]
-        else:
-            return
-        for each in inner:
-            self._keep(each, met)
+            return inside
+        if is_looked_into(type(x).__module__) and not isinstance(x, type):
+            return [x.__dict__]
+        return []
 
     def restore(self) -> bool:
         """Undoes what was changed; says whether something was."""

@@ -52,17 +52,18 @@ def passed_on(found: Reads) -> None:
 def noting_reads(reads: Reads, fun: Callable[[], Any]) -> Any:
     """Returns what a function returns, and notes which attributes of modules it reads."""
     global making
+    with counting:
+        making += 1
     noting.reads.append(reads)
     try:
         with counting:
-            making += 1
             type.__setattr__(Module, "__getattribute__", noted_attribute)
         return fun()
     finally:
         noting.reads.pop()
         with counting:
             making -= 1
-            if not making:
+            if not making and "__getattribute__" in vars(Module):
                 type.__delattr__(Module, "__getattribute__")
 
 

@@ -32,6 +32,8 @@ __all__ = ["MISSING", "MODULE_TABLES", "PLAIN", "ChangeCount", "Picture", "is_lo
 
 PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 SEQUENCES = list, tuple, set, frozenset, deque
+# The folder of installed packages, whose functions are not looked into either.
+INSTALLED = "site-packages"
 # The attributes that modules have for themselves.
 MODULE_TABLES = frozenset({
     "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
@@ -131,6 +133,9 @@ class Picture:
         self._depth += 1
         try:
             return self._of_new(x)
+        except Exception:
+            # An object of a class of its own manner, or a reference to one that is gone.
+            return Same(x)
         finally:
             self._depth -= 1
 
@@ -249,7 +254,7 @@ class Picture:
         return Same(x), x._version, buffer.tobytes() if is_number else Weak(buffer)
 
     def _of_function(self, x: FunctionType) -> Any:
-        if not is_looked_into(x.__module__):
+        if INSTALLED in x.__code__.co_filename or not is_looked_into(x.__module__):
             return Same(x)
         out = [Same(x.__code__), self.of(x.__defaults__), self.of(x.__kwdefaults__)]
         for cell in x.__closure__ or ():

@@ -1,5 +1,7 @@
 """Checkpointed functions, rules and solvers run again with the globals that they ran with."""
 
+from itertools import pairwise
+
 import pytest
 from support.trees import close
 
@@ -124,3 +126,15 @@ def test_functions_with_rules_among_globals():
     value, grads = ft.vjp(checkpointed, np.asarray(1.0))
     changed_scale(7.0)
     close(grads(np.asarray(1.0))[0], value)
+
+
+def test_functions_that_read_many_others_are_not_copied():
+    names = [f"link_{i}" for i in range(40)]
+    module = {"__name__": "__main__", "value": 1.0}
+    lines = [f"def {name}(x): return {after}(x)" for name, after in pairwise(names)]
+    exec("\n".join([*lines, f"def {names[-1]}(x): return x * value"]), module)
+    x = np.array(2.0)
+    close(ft.grad(ft.checkpoint(module[names[0]]))(x), 1.0)
+    _, pull = ft.vjp(ft.checkpoint(module[names[30]]), x)
+    module["value"] = 5.0
+    close(pull(1.0)[0], 1.0)

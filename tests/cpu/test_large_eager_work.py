@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import support.registry_cases as cases
+from support.native import run_python
 
 import functensor.numpy as fnp
 from functensor import nn
@@ -23,6 +24,7 @@ from functensor.backends.cpu import (
 )
 from functensor.backends.cpu.plan.threads import pool, shared_parts
 from functensor.backends.cpu.plan.threads.balance import Balance
+from functensor.backends.native import machine
 from functensor.primitives.core.registry import registry
 
 
@@ -280,3 +282,44 @@ def test_derivatives_are_shared_too(shares):
             np.asarray(value),
         )
     assert not shares
+
+
+IMPORTED_BY_THE_THREAD = """
+import sys, threading
+import numpy as np
+import functensor as ft
+import functensor.numpy as fnp
+from functensor import nn
+outside = []
+class Noting:
+    def find_spec(self, name, *args):
+        machine = sys.modules.get("functensor.backends.native.machine")
+        held = hasattr(machine, "_llvm_lock") and machine._llvm_lock._is_owned()
+        by_thread = threading.current_thread() is not threading.main_thread()
+        # What is only looked for takes no lock of a module.
+        if by_thread and name not in ("llvmlite", "ml_dtypes", "scipy") and not held:
+            outside.append(name)
+sys.meta_path.insert(0, Noting())
+from functensor.backends import blas_calls
+from functensor.backends.cpu import eager_code
+eager_code.SECONDS_OVER_NUMPY = 0.0
+x, w = np.ones((512, 512), "float32"), np.ones((16, 16, 3, 3), "float32")
+for _ in range(5):
+    {call}
+from functensor.backends.native.background import later
+assert later(int).wait(60)
+print(outside, {found})
+"""
+MADE_BY_THE_THREAD = {
+    "blas_calls.IN_PARTS[0](x, x)": "plan.threads.eager_products'].multipliers.found.values()",
+    "nn.silu(x)": "block_loops'].known_kernels.values()",
+    "nn.conv(x.reshape(4, 16, 64, 64), w)": "eager_code'].kinds.values()",
+}
+
+
+@pytest.mark.skipif(not machine.compiles_here(), reason=machine.why_not())
+@pytest.mark.parametrize("call", MADE_BY_THE_THREAD)
+def test_the_compiling_thread_imports_in_steps_that_forks_wait_for(call):
+    made = f"sys.modules['functensor.backends.cpu.{MADE_BY_THE_THREAD[call]}"
+    found = f"sum(getattr(x, 'loops', x) is not None for x in {made})"
+    assert run_python(IMPORTED_BY_THE_THREAD.format(call=call, found=found)) == "[] 1\n"

@@ -1,4 +1,4 @@
-"""Joined and padded arrays as machine code: each part is written where it lies in the result."""
+"""Joins, pads and updates as machine code: each part is written where it lies in the result."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,8 @@ def drawn(*shape, dtype="f4"):
 def names_in(call, *args):
     """Returns the names of what a plan of machine code calls beside segments."""
     source = compiled(call, *args)._last.compiled.run.source
-    return [name for name in ("concatenate", "stack", "pad_") if f"{name}(" in source]
+    names = "concatenate", "stack", "pad_", "index_set", "index_add", "index_multiply"
+    return [name for name in names if f"{name}(" in source]
 
 
 def compiled(call, *args, **options):
@@ -76,6 +77,27 @@ CALLS = {
     "an expression of rows": lambda x, y: fnp.concatenate([x - x.max(1, keepdims=True), y], 1),
     "a gradient": ft.grad(lambda x, y: fnp.sum(fnp.tanh(fnp.concatenate([x * y, y], 1))[:, 9:])),
     "joined, then used": lambda x, y: (lambda z: (z * 2, z.sum(1)))(fnp.concatenate([x, y], 1)),
+    "set inside": lambda x, y: x.at[1:-1, 1:-1].set(x[1:-1, 2:] * 2 + x[1:-1, :-2]),
+    "set a part that is returned": lambda x, y: (lambda z: (z, x.at[1:].set(z)))(y[1:] * 2),
+    "set a row": lambda x, y: x.at[3].set(y[4] * 2) + y,
+    "set a column": lambda x, y: x.at[..., -2].set(y[:, 0]) * y,
+    "set a number": lambda x, y: (x * y).at[5:9, 3:].set(2.5),
+    "set a computed number": lambda x, y: (x * y).at[5:9, -3:].set(y[0, 0] + 1),
+    "set one row in many": lambda x, y: (x * y).at[:100].set(y[0] + 1),
+    "set all": lambda x, y: x.at[...].set(y + 1),
+    "set one behind the other": lambda x, y: (x * y).at[0].set(1).at[-1].set(y[2]).at[:, 0].set(3),
+    "set an element": lambda x, y: (x * y).at[7, 8].set(y[0, 0]),
+    "set rows by steps": lambda x, y: (x * y).at[::2].set(y[::2] + 1),
+    "set nothing": lambda x, y: (x * y).at[4:4].set(1) + 1,
+    "set of another array": lambda x, y: fnp.asarray(Y).at[2:-2].set(x[2:-2] * y[:1]),
+    "added inside": lambda x, y: x.at[1:, 1:].add(y[:-1, 1:] * 0.5),
+    "multiplied": lambda x, y: x.at[:, 1:].multiply(y[:, :-1] + 1),
+    "added number": lambda x, y: x.at[3:].add(2) * y,
+    "added row": lambda x, y: x.at[3:, 1:].add(y[0, 1:]),
+    "subtracted a little": lambda x, y: x.at[3:5].subtract(y[0]) * y,
+    "a gradient of an update": ft.grad(
+        lambda x, y: fnp.sum(x.at[2:, 1:].add(x[:-2, 1:] * y[2:, 1:]) ** 2)
+    ),
     "a number per row": lambda x, y: fnp.concatenate([x, y], 1) * y[:, :1],
 }
 
@@ -83,7 +105,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_joins(name, monkeypatch):
     monkeypatch.setattr(pool.threads, "number", 2)
-    x = Y if name == "a gradient" else X
+    x = Y if "gradient" in name else X
     check(CALLS[name], x, Y, rtol=1e-5)
 
 
@@ -100,12 +122,23 @@ def test_dtypes(dtype):
 
 
 def test_parts_are_computed_where_they_lie():
-    for call in ("rows", "columns", "columns then", "stack", "pad", "pad of a region"):
+    joins = "rows", "columns", "columns then", "stack", "pad", "pad of a region"
+    for call in (*joins, "set inside", "set a column", "added inside", "multiplied", "added row"):
         assert names_in(CALLS[call], X, Y) == []
     jitted = compiled(CALLS["columns then"], X, Y)
     (segment,) = [s for s in native_segments(jitted) if s.code.calls]
     # Two kernels, which write into the result, and no memory beside it.
     assert (len(segment.code.calls), segment.memory) == (2, 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_joins_alone_are_machine_code_where_threads_share_them(threads, monkeypatch):
+    monkeypatch.setattr(pool.threads, "number", threads)
+    joined = ft.jit(lambda x, y: fnp.concatenate([x, y], 1)).compile(X, Y)
+    assert ("as machine code" in joined.explain()) == (threads > 1)
+    np.testing.assert_array_equal(joined(X, Y), np.concatenate([X, Y], 1))
+    padded = compiled(lambda x: fnp.pad(x, 2), X)
+    np.testing.assert_array_equal(padded(X), np.pad(X, 2))
 
 
 def native_segments(jitted):

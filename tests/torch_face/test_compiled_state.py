@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import threading
 import types
 import warnings
 from argparse import Namespace
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+import functensor as ft
 import functensor.torch as torch
 from functensor.torch import nn
 
@@ -438,3 +440,55 @@ def test_many_objects_that_stay_end_no_plans():
     with warnings.catch_warnings(action="error"):
         for scaler in 3 * [Scaler() for _ in range(18)]:
             assert compiled(scaler, torch.ones(1)).item() == 1
+
+
+def test_transformations_of_compiled_modules_leave_nothing_behind():
+    net = nn.Linear(2, 1)
+    compiled = torch.compile(net)
+    x = torch.ones(1, 2)
+
+    def loss(values):
+        return torch.func.functional_call(compiled, values, (x,)).sum()
+
+    values = {f"_orig_mod.{name}": p.detach() for name, p in net.named_parameters()}
+    with ft.config.using(check_tracer_leaks=True):
+        for _ in range(3):
+            grads = torch.func.grad(loss)(values)
+    assert grads["_orig_mod.weight"].tolist() == [[1, 1]]
+    assert torch.equal(compiled(x), net(x))
+
+
+def cyclic():
+    several, named = [], {}
+    several += [several, named, several]
+    named["all"] = several
+    return several
+
+
+def deep():
+    made = inner = []
+    for _ in range(2000):
+        inner.append([])
+        inner = inner[0]
+    return made
+
+
+class Unwilling(list):
+    def __len__(self):
+        raise RuntimeError("no length")
+
+    @property
+    def __dict__(self):
+        raise RuntimeError("no attributes")
+
+
+@pytest.mark.parametrize("make", [cyclic, deep, Unwilling, threading.Lock, lambda: iter([1])])
+def test_attributes_of_all_kinds_are_no_obstacle(make):
+    net = nn.Linear(2, 1)
+    net.held = make()
+    net.register_forward_hook(lambda module, args, out: out if module.held is None else out * 2)
+    compiled = torch.compile(net, fullgraph=True)
+    x = torch.ones(1, 2)
+    for _ in range(3):
+        assert torch.allclose(compiled(x), net(x))
+    assert len(compiled._plan._states) == 1

@@ -399,6 +399,21 @@ def test_thousands_of_compilations_leave_little():
 
 @needs_llvm
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_that_began_before_the_module_was_imported():
+    source = """
+import os, sys
+os.register_at_fork(before=lambda: __import__("functensor.backends.native.machine"))
+failed = []
+sys.unraisablehook = failed.append
+child = os.fork()
+if not child:
+    os._exit(len(failed))
+print(len(failed), os.waitpid(child, 0)[1])
+"""
+    assert run_python(source) == "0 0\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_child_compiles_and_runs_the_code_of_its_parent():
     source = """
 import os, threading

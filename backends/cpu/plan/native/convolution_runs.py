@@ -38,7 +38,9 @@ LARGEST_PADDED_IMAGE = 1 << 22
 MOST_BLOCKS_OF_ROWS = 4
 
 
-def native_convolution(name: str, equation: EquationLike) -> SlidingRun | None:
+def native_convolution(
+    name: str, equation: EquationLike, as_numpy: bool = False
+) -> SlidingRun | None:
     """Returns the run of a convolution, whose machine code is not there yet.
 
     None where NumPy computes it, which gathers windows for BLAS.
@@ -46,12 +48,16 @@ def native_convolution(name: str, equation: EquationLike) -> SlidingRun | None:
     Args:
         name: the name of its function.
         equation: the equation, of ``conv``, ``conv_input_grad`` or ``conv_kernel_grad``.
+        as_numpy: whether it adds up in the order of NumPy's kernel where it can.
     """
     sliding = sliding_of(equation)
     if sliding is None:
         return None
     of_kernel = equation.primitive.name == "conv_kernel_grad"
-    kernel = (kernel_gradient if of_kernel else convolution_kernel)(name, sliding)
+    if of_kernel:
+        kernel = kernel_gradient(name, sliding, as_numpy)
+    else:
+        kernel = convolution_kernel(name, sliding)
     if config.check_programs:
         check_kernel(kernel)
     work = sliding.terms * sliding.outputs * sliding.images * prod(sliding.places)

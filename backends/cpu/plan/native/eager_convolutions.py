@@ -89,7 +89,7 @@ def telling_convolution(
         NativeUnavailable: kernels cannot be compiled here.
     """
     equation: Any = FormedEquation(name, types, params)
-    sliding: Any = native_convolution("windows", equation)
+    sliding: Any = native_convolution("windows", equation, as_numpy=True)
     if sliding is None:
         return None
     sliding.enter = telling_kernel(sliding.kernel)

@@ -1,11 +1,11 @@
-"""Joined and padded arrays in segments: each part is written where it lies in the result.
+"""Joined, padded and updated arrays in segments: each part is written where it lies in the result.
 
 What a region computes for a part alone goes there at once, and what lies elsewhere is copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 from ..codegen.operands import bytes_of, constant, is_variable
 from .copies import CopiedPart, copy_kernel
 from .elementwise_nodes import operand_dtype, operand_shape
-from .layouts import LayOut, c_strides
+from .layouts import LayOut, broadcast_strides, c_strides
 from .native_run import STREAM_EFFORT
 from .region_graph import NotNative
 from .segment_code import SegmentCall
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SegmentWithJoins"]
 
-JOINS = frozenset({"concatenate", "pad", "stack"})
+JOINS = frozenset({"concatenate", "index_set", "pad", "stack"})
 # A smaller result, in bytes, is joined by one function.
 SMALLEST_JOINED_BYTES = 1 << 14
 # A join of more parts would be many kernels.
@@ -75,11 +75,12 @@ class SegmentWithJoins(SharedSegment):
         self._refuse_moved(equation)
         if any(operand_dtype(x) != out.type.dtype for x in equation.operands[:1]):
             raise NotNative("an array of another dtype")
-        parts = (
-            self._padded(equation)
-            if equation.primitive.name == "pad"
-            else self._side_by_side(equation)
-        )
+        if equation.primitive.name == "pad":
+            parts = self._padded(equation)
+        elif equation.primitive.name == "index_set":
+            parts = self._updated(equation)
+        else:
+            parts = self._side_by_side(equation)
         if len(parts) > MOST_PARTS:
             raise NotNative("many parts")
         copied = [part for part in parts if not self._goes_to(part)]
@@ -115,23 +116,39 @@ class SegmentWithJoins(SharedSegment):
             number = self._layout(value)
         else:
             number = self._layout(np.full(1, constant(value), out.type.dtype))
-        strides, widths = c_strides(out.type.shape), equation.params["pad_width"]
-        box = [(0, length) for length in out.type.shape]
-        parts = []
+        lengths = out.type.shape
+        widths = zip(lengths, equation.params["pad_width"], strict=True)
+        box = [(before, length - after) for length, (before, after) in widths]
+        around = [lying_at(out, slab) for slab in slabs_around(box, lengths)]
+        same = [number._replace(shape=v.shape, strides=(0,) * len(v.shape)) for v in around]
+        parts = [JoinedPart(None, *pair) for pair in zip(same, around, strict=True)]
+        return [JoinedPart(x, self._layout(x), lying_at(out, box)), *parts]
 
-        def lying(box: Sequence[tuple[int, int]]) -> LayOut:
-            begin = sum(low * stride for (low, _), stride in zip(box, strides, strict=True))
-            return LayOut(out, begin, tuple([high - low for low, high in box]), strides)
-
-        for axis, (before, after) in enumerate(widths):
-            length = out.type.shape[axis]
-            for ends in ((0, before), (length - after, length)):
-                if ends[0] < ends[1]:
-                    slab = lying([*box[:axis], ends, *box[axis + 1 :]])
-                    all_same = number._replace(shape=slab.shape, strides=(0,) * len(slab.shape))
-                    parts.append(JoinedPart(None, all_same, slab))
-            box[axis] = before, length - after
-        return [JoinedPart(x, self._layout(x), lying(box)), *parts]
+    def _updated(self, equation: EquationLike) -> list[JoinedPart]:
+        """Returns the part of an array that is set, and the slabs of the array around it."""
+        (out,), (x, value, *indices) = equation.outputs, equation.operands
+        lengths = out.type.shape
+        found = None if indices else box_of(equation.params["key"].native, lengths)
+        if found is None or not is_variable(x):
+            raise NotNative("a part that is no box")
+        box, kept = found
+        lies = lying_at(out, box)
+        shape, strides = ([v[i] for i in kept] for v in (lies.shape, lies.strides))
+        lies = lies._replace(shape=tuple(shape), strides=tuple(strides))
+        if not is_variable(value):
+            value = np.asarray(constant(value)).astype(out.type.dtype)
+        elif value.type.dtype != out.type.dtype:
+            raise NotNative("a value of another dtype")
+        own = self._layout(value)
+        whole = own.shape == lies.shape
+        spread = tuple(broadcast_strides(own.shape, own.strides, lies.shape))
+        source = own if whole else own._replace(shape=lies.shape, strides=spread)
+        parts = [JoinedPart(value if whole else None, source, lies)]
+        known = self._layout(x)
+        for slab in slabs_around(box, lengths):
+            there = known.part(tuple([slice(*ends) for ends in slab]))
+            parts.append(JoinedPart(None, there, lying_at(out, slab)))
+        return parts
 
     def _goes_to(self, part: JoinedPart) -> bool:
         """Has what a region computes for a part alone written there; says whether there is such."""
@@ -174,3 +191,44 @@ class SegmentWithJoins(SharedSegment):
             self.is_shared = True
         self._calls.append(SegmentCall(kernel, (part.source, part.lies), 1))
         self.effort += effort
+
+
+def lying_at(out: VariableLike, box: Sequence[tuple[int, int]]) -> LayOut:
+    """Returns where a box lies in an array: the first place along each axis, and the one behind."""
+    strides = c_strides(out.type.shape)
+    begin = sum(low * stride for (low, _), stride in zip(box, strides, strict=True))
+    return LayOut(out, begin, tuple([high - low for low, high in box]), strides)
+
+
+def slabs_around(
+    box: Sequence[tuple[int, int]], lengths: Sequence[int]
+) -> Iterator[list[tuple[int, int]]]:
+    """Yields boxes that fill an array together with a box in it."""
+    for axis, (low, high) in enumerate(box):
+        for ends in ((0, low), (high, lengths[axis])):
+            if ends[0] < ends[1]:
+                rest = [(0, length) for length in lengths[axis + 1 :]]
+                yield [*box[:axis], ends, *rest]
+
+
+def box_of(
+    key: Sequence[Any], lengths: Sequence[int]
+) -> tuple[list[tuple[int, int]], list[int]] | None:
+    """Returns the box that a key names, and the axes that the part has; None of other parts."""
+    if any(type(item) not in (int, slice, type(Ellipsis)) for item in key):
+        return None
+    named = [*key] if Ellipsis in key else [*key, Ellipsis]
+    place = named.index(Ellipsis)
+    named[place : place + 1] = [slice(None)] * (len(lengths) - len(named) + 1)
+    box, kept = [], []
+    for axis, (item, length) in enumerate(zip(named, lengths, strict=True)):
+        if isinstance(item, slice):
+            low, high, step = item.indices(length)
+            if step != 1 or low >= high:
+                return None
+            kept.append(axis)
+        else:
+            low = item + length if item < 0 else item
+            high = low + 1
+        box.append((low, high))
+    return box, kept

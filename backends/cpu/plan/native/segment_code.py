@@ -120,9 +120,9 @@ class SegmentCode:
         self._calls: list[SegmentCall] = []
 
     @property
-    def works(self) -> bool:
-        """Says whether it computes anything."""
-        return bool(self._calls)
+    def calls(self) -> Sequence[SegmentCall]:
+        """The calls, in order; none where it computes nothing."""
+        return self._calls
 
     @property
     def is_full(self) -> bool:

@@ -86,7 +86,7 @@ class SharedSegment(SegmentWithLoops):
     @property
     def works(self) -> bool:
         """Says whether it computes anything that NumPy's functions do not do as quickly."""
-        if not super().works:
+        if not self._calls:
             return False
         if len(self._calls) > 1:
             return True
@@ -94,11 +94,6 @@ class SharedSegment(SegmentWithLoops):
         if others:
             return len(others) != self._count_of_numbers - 1 or len(others) >= FEWEST_NUMBERS
         return not self._count_of_numbers and not is_tiny(equation)
-
-    @property
-    def calls(self) -> Sequence[SegmentCall]:
-        """Returns what it calls, in order."""
-        return self._calls
 
     # -- collecting
 

@@ -40,7 +40,7 @@ def shown_kernels(written: Straight, llvm: bool) -> str:
 
 def kernels_in(code: SegmentWithLoops) -> Iterator[LoopKernel]:
     """Yields the kernels that a segment calls, with those of its loops and choices."""
-    for kernel in code.called_kernels():
+    for kernel in [call.kernel for call in code.calls if call.kernel is not None]:
         if isinstance(kernel, LoopKernel):
             yield kernel
             continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....blas_threads import alone
+from ....native.aligned_memory import aligned_empty
 from ....native.scratch import scratch_bytes
 from ...convolution import conv_input_grad
 from ..regions.region_run import block_memory
@@ -107,7 +108,7 @@ class NativeConvolution(SlidingRun):
         # Zeros around the images are multiplied too, where eager mode multiplies nothing.
         if self.turned and self.is_padded and not np.isfinite(w).all():
             return conv_input_grad(x, w, **self.params)
-        out = np.empty((*self.places, self.outputs), self.dtype)
+        out = aligned_empty((*self.places, self.outputs), self.dtype)
         self._run(np.ascontiguousarray(x.transpose(self.axes)), self._panels(w), out, *told)
         return out.transpose(0, self.rank - 1, *range(1, self.rank - 1))
 

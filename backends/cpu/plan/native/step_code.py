@@ -252,10 +252,6 @@ class SegmentWithLoops(SegmentCode):
         self.effort += STREAM_EFFORT * out.type.size * dtype.itemsize / 4
         return into
 
-    def called_kernels(self) -> list[Any]:
-        """Returns the kernels that it calls, in order, and the functions of loops and choices."""
-        return [call.kernel for call in self._calls if call.kernel is not None]
-
     def _in_place_pairs(self, call: SegmentCall) -> set[tuple[int, int]]:
         if isinstance(call.kernel, InnerFunction):
             return {*call.kernel.in_place}

@@ -7,8 +7,9 @@ threads hand them on without Python in between; until it is there, and elsewhere
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from math import prod
 from time import perf_counter
@@ -33,6 +34,8 @@ __all__ = ["product_in_parts"]
 MOST_LAYOUTS = 512
 # So many products of a layout are measured on one thread, before threads share others.
 CALLS_ALONE = 3
+# What makes the functions of machine code comes last.
+NEEDED = "hashlib", "....native.product_parts"
 # BLAS's number for operands as they are given; transposed ones have the next one.
 AS_GIVEN = 111
 # Products of fewer rows, columns, or terms are not computed as those of matrices.
@@ -171,16 +174,19 @@ class Multipliers:
         if char in self.found:
             return self.found[char]  # type: ignore[no-any-return]
         if self._job is None or self._job.done:
-            self._job = later(partial(self.make, char))
+            from ....native.machine import in_step  # only where there is large work
+
+            # In the child of a fork in the middle of an import nobody could import the module.
+            imported = [partial(in_step, import_module, name, __package__) for name in NEEDED]
+            self._job = later(partial(self.make, char, imported))
         return None
 
-    def make(self, char: str) -> None:
-        """Makes the function for a dtype."""
+    def make(self, char: str, imported: Sequence[Callable[[], Any]]) -> None:
+        """Makes the function for a dtype, once it has imported what it needs."""
         made = None
         try:
-            from ....native.product_parts import multiplier  # only where there is large work
-
-            made = multiplier(char)
+            *_, module = [load() for load in imported]
+            made = module.multiplier(char)
         finally:
             self.found[char] = made
 

@@ -73,8 +73,8 @@ def compile(
     each and 2,000 values in all beside modules and their tensors. Of the user's classes and modules
     those attributes count that the functions name. NumPy's arrays and larger containers count by
     their identity, and what libraries keep does not count. Where each of 16 changes served fewer
-    than four calls, the model runs as it is from then on. A module whose calls change more of it
-    than its tensors does so too.
+    than four calls, the model runs as it is from then on. So does one whose calls change more than
+    a module's tensors: other attributes, or lists, objects and globals beside it.
 
     Args:
         model: a function, or a module; without it a decorator is returned. The step of an

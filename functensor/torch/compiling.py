@@ -25,16 +25,19 @@ from ..random.generator import default_generator, drawing_from
 from ..tensors.default_dtypes import TENSOR_DTYPES
 from ..tensors.grad_mode import mode
 from ..tree import containers as tree
-from .graph_breaks import UNSTAGED, compiling
+from .graph_breaks import UNSTAGED, SurroundingsChanged, compiling
+from .surroundings import Surroundings
 from .watched_calls import ChangedOften, WatchedCalls
 
-__all__ = ["CompiledFunction"]
+__all__ = ["MOST_CHANGING_CALLS", "CompiledFunction"]
 
 ARRAYS = Array, np.ndarray
 # Stands for an array among the constants of a plan.
 ARRAY_PLACE = object()
 # A function tries so many guards, one after the other, and counts the calls of so many kinds.
 MOST_GUARDS, MOST_KINDS = 4, 64
+# So often a call may change what is beside it while it is staged, to fill what is filled once.
+MOST_CHANGING_CALLS = 2
 
 
 class CompiledFunction:
@@ -61,6 +64,7 @@ class CompiledFunction:
         self._whole = whole
         self._name = name or function_name(fun)
         self._watched = WatchedCalls(fun) if watched else WatchedCalls()
+        self._changing_calls = 0
         # Whether it was found that it cannot be staged.
         self._unstaged = False
 
@@ -69,7 +73,14 @@ class CompiledFunction:
             given = iter(arrays)
             leaves = [next(given) if c is ARRAY_PLACE else c for c in constants]
             args, kwargs = treedef.unflatten(leaves)
-            return fun(*args, **kwargs)
+            around = Surroundings([fun] if watched else [])
+            try:
+                out = fun(*args, **kwargs)
+            finally:
+                changed = around.restore()
+            if changed:
+                raise SurroundingsChanged("it changes values beside its arguments")
+            return out
 
         drawing = drawing_from(with_arguments, self._note)
         # Messages and programs have the function's name.
@@ -126,7 +137,11 @@ class CompiledFunction:
         finally:
             compiling.staged = before
         if fault is not None:
-            self.give_up(fault, nested=before)
+            self._changing_calls += isinstance(fault, SurroundingsChanged)
+            if not isinstance(fault, SurroundingsChanged) or self._is_changing():
+                self.give_up(fault, nested=before)
+            elif before:
+                raise fault
             return self._fun(*args, **kwargs)
         if self._draws and not drew:
             # The call in which the function was found to draw has used up a key.
@@ -160,6 +175,10 @@ class CompiledFunction:
             "  torch.compile(..., fullgraph=True) makes this an error",
         ])  # fmt: skip
         warnings.warn(text, stacklevel=3)
+
+    def _is_changing(self) -> bool:
+        """Says whether more calls changed what is beside it than may fill what is filled once."""
+        return self._whole or self._changing_calls > MOST_CHANGING_CALLS
 
     def _state(self, args: Any, kwargs: Any) -> object:
         """Returns what stands for the values that the function reads beside arrays."""

@@ -15,11 +15,15 @@ from ..primitives.core.errors import (
 from ..primitives.core.trace import is_staged
 from ..tensors import TracedTensor
 
-__all__ = ["UNSTAGED", "GraphBreak", "compiling"]
+__all__ = ["UNSTAGED", "GraphBreak", "SurroundingsChanged", "compiling"]
 
 
 class GraphBreak(BaseException):
     """A function that is not to be compiled was called while another one was staged."""
+
+
+class SurroundingsChanged(GraphBreak):
+    """A function changed values beside its arguments while it was staged."""
 
 
 # Faults of functions that cannot be staged; run as they are they may have none.

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from copy import copy
-from operator import is_
 from typing import Any
 
 import numpy as np
 
 from ..tensors import Tensor
 from .given_values import Places, argument_places
+from .surroundings import CONTAINERS, items_of, restored
 from .watched_values import MODULE_TABLES, is_looked_into
 
 __all__ = ["ModuleContents", "PlanArguments"]
 
-KINDS = dict, list, set, deque
 # What lies deeper is not looked at.
 DEEPEST = 32
 
@@ -118,10 +115,9 @@ class ModuleContents:
         """Returns what a value holds, once what may change of it is copied."""
         if type(x) is tuple:
             return [*x]
-        if isinstance(x, KINDS):
+        if isinstance(x, CONTAINERS):
             inside = [*x.values()] if isinstance(x, dict) else [*x]
-            # A copy of a set may have its items in another order.
-            self._copies.append((x, list(x) if isinstance(x, set) else copy(x)))
+            self._copies.append((x, items_of(x)))
             return inside
         if is_looked_into(type(x).__module__) and not isinstance(x, type):
             return [x.__dict__]
@@ -131,19 +127,5 @@ class ModuleContents:
         """Undoes what was changed; says whether something was."""
         changed = False
         for x, before in self._copies:
-            flat: Callable[[Any], list[Any]] = flat_table if isinstance(x, dict) else list
-            now, then = flat(x), flat(before)
-            if len(now) == len(then) and all(map(is_, now, then)):
-                continue
-            changed = True
-            x.clear()
-            if isinstance(x, (list, deque)):
-                x.extend(before)
-            else:
-                x.update(before)
+            changed = restored(x, before) or changed
         return changed
-
-
-def flat_table(table: dict[Any, Any]) -> list[Any]:
-    """Returns the keys and the values of a dictionary."""
-    return [*table, *table.values()]

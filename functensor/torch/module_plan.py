@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 from ..tensors import Tensor, no_grad
-from .compiling import CompiledFunction
+from .compiling import MOST_CHANGING_CALLS, CompiledFunction
 from .given_values import called_with
 from .module_contents import ModuleContents, PlanArguments
 from .module_reads import Reads, attribute_picture, noting_reads, passed_on
@@ -18,14 +20,13 @@ from .nn.module_hooks import (
     BEHIND_ALL,
     WITH_KEYWORDS,
 )
+from .surroundings import Surroundings
 from .watched_calls import MOST_STATES
 from .watched_values import MISSING, ChangeCount, Picture
 
 __all__ = ["ModulePlan", "compile_in_place"]
 
 HOOKS_OF_ALL = BEFORE_ALL, BEHIND_ALL, WITH_KEYWORDS, BEFORE_BACKWARD_OF_ALL, BACKWARD_OF_ALL
-# So often a call may change its module while it is staged, to fill what is filled once.
-MOST_CHANGING_CALLS = 2
 
 
 class ModuleChanged(BaseException):
@@ -165,8 +166,9 @@ class ModulePlan:
         def call() -> Any:
             before = {name: table[key] for name, (table, key) in given.places.items()}
             contents = ModuleContents(given.parts)
+            around = Surroundings(functions_of(given.parts))
             try:
-                return noting_reads(state.reads, lambda: self._call(*args, **kwargs))
+                out = noting_reads(state.reads, lambda: self._call(*args, **kwargs))
             finally:
                 for name, (table, key) in given.places.items():
                     known = key in table if isinstance(table, dict) else key < len(table)
@@ -174,9 +176,13 @@ class ModulePlan:
                     if isinstance(value, Tensor) and value is not before[name]:
                         assigned[name] = value
                         table[key] = before[name]
-                if contents.restore():
-                    what = f"a call of {type(self._module).__name__} changes attributes"
-                    raise ModuleChanged(f"{what} that are no tensors")
+                changed, changed_around = contents.restore(), around.restore()
+            what = f"a call of {type(self._module).__name__} changes"
+            if changed:
+                raise ModuleChanged(f"{what} attributes that are no tensors")
+            if changed_around:
+                raise ModuleChanged(f"{what} values that are not in it")
+            return out
 
         out = called_with(given.places, {**parameters, **copies}, call)
         written = {name: x for name, x in copies.items() if x._version}
@@ -189,6 +195,17 @@ class ModulePlan:
             self._states = [state, *self._states[: MOST_STATES - 1]]
         self._last = None
         return out, written, assigned
+
+
+def functions_of(parts: list[Any]) -> list[Any]:
+    """Returns the functions that may run in a call of modules, and the classes that have some."""
+    found: list[Any] = [*HOOKS_OF_ALL]
+    for part in parts:
+        own = vars(part)
+        found += [type(part), own["_forward_hooks"], own["_forward_pre_hooks"]]
+        for x in own.values():
+            found.append(x if isinstance(x, (FunctionType, MethodType, partial)) else type(x))
+    return found
 
 
 def compile_in_place(module: Any, *, fullgraph: bool = False, disable: bool = False) -> None:

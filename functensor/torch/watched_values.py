@@ -28,7 +28,10 @@ from ..primitives.core.buffers import ARRAY_TYPES
 from ..tensors import Tensor
 from .nn.module import Module
 
-__all__ = ["MISSING", "MODULE_TABLES", "PLAIN", "ChangeCount", "Picture", "is_looked_into"]
+__all__ = [
+    "MISSING", "MODULE_TABLES", "MOST_ITEMS", "MOST_VALUES", "PLAIN", "ChangeCount", "Picture",
+    "is_looked_into",
+]  # fmt: skip
 
 PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 SEQUENCES = list, tuple, set, frozenset, deque

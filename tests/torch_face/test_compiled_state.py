@@ -486,7 +486,10 @@ class Unwilling(list):
 def test_attributes_of_all_kinds_are_no_obstacle(make):
     net = nn.Linear(2, 1)
     net.held = make()
-    net.register_forward_hook(lambda module, args, out: out if module.held is None else out * 2)
+    held = net.held
+    net.register_forward_hook(
+        lambda module, args, out: out if module.held is None is held else out * 2
+    )
     compiled = torch.compile(net, fullgraph=True)
     x = torch.ones(1, 2)
     for _ in range(3):

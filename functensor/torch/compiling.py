@@ -27,7 +27,8 @@ from ..tensors.grad_mode import mode
 from ..tree import containers as tree
 from .graph_breaks import UNSTAGED, SurroundingsChanged, compiling
 from .surroundings import Surroundings
-from .watched_calls import ChangedOften, WatchedCalls
+from .watched_calls import ChangedOften, WatchedCalls, objects_in
+from .watched_values import Same
 
 __all__ = ["MOST_CHANGING_CALLS", "CompiledFunction"]
 
@@ -71,9 +72,10 @@ class CompiledFunction:
         def with_arguments(arrays: list[Any], *, form: Any) -> Any:
             treedef, constants, *_ = form
             given = iter(arrays)
-            leaves = [next(given) if c is ARRAY_PLACE else c for c in constants]
+            leaves = [next(given) if c is ARRAY_PLACE else given_as(c) for c in constants]
             args, kwargs = treedef.unflatten(leaves)
-            around = Surroundings([fun] if watched else [])
+            objects = [*objects_in(args), *objects_in(kwargs.values())] if watched else []
+            around = Surroundings([fun, *objects] if watched else [])
             try:
                 out = fun(*args, **kwargs)
             finally:
@@ -124,7 +126,7 @@ class CompiledFunction:
                 raise
         leaves, treedef = tree.flatten((args, kwargs))
         arrays = [x for x in leaves if isinstance(x, ARRAYS)]
-        constants = tuple([ARRAY_PLACE if isinstance(x, ARRAYS) else x for x in leaves])
+        constants = tuple([ARRAY_PLACE if isinstance(x, ARRAYS) else hashed(x) for x in leaves])
         form = treedef, constants, *read_choices(), state
         drew = self._draws
         key = self._next_key()
@@ -226,3 +228,17 @@ def read_choices() -> tuple[bool, Any]:
 def choices_now(state: object) -> Any:
     """Returns all choices that a plan depends on."""
     return context_of(), read_choices(), state
+
+
+def hashed(constant: Any) -> Any:
+    """Returns a constant, or what stands for one that has no hash."""
+    try:
+        hash(constant)
+    except TypeError:
+        return Same(constant)
+    return constant
+
+
+def given_as(constant: Any) -> Any:
+    """Returns the constant that something stands for."""
+    return constant.value if type(constant) is Same else constant

@@ -21,7 +21,7 @@ from .nn.module_hooks import (
     WITH_KEYWORDS,
 )
 from .surroundings import Surroundings
-from .watched_calls import MOST_STATES
+from .watched_calls import MOST_STATES, objects_in
 from .watched_values import MISSING, ChangeCount, Picture
 
 __all__ = ["ModulePlan", "compile_in_place"]
@@ -166,7 +166,8 @@ class ModulePlan:
         def call() -> Any:
             before = {name: table[key] for name, (table, key) in given.places.items()}
             contents = ModuleContents(given.parts)
-            around = Surroundings(functions_of(given.parts))
+            objects = [*objects_in(args), *objects_in(kwargs.values())]
+            around = Surroundings([*functions_of(given.parts), *objects])
             try:
                 out = noting_reads(state.reads, lambda: self._call(*args, **kwargs))
             finally:

@@ -14,7 +14,7 @@ from ..tree import containers as tree
 from .nn.module import Module
 from .watched_values import PLAIN, ChangeCount, Picture, is_looked_into
 
-__all__ = ["MOST_STATES", "ChangedOften", "WatchedCalls"]
+__all__ = ["MOST_STATES", "ChangedOften", "WatchedCalls", "objects_in"]
 
 # Plans for so many states of what is read beside arrays are tried, those of the latest first.
 MOST_STATES = 8

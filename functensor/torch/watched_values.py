@@ -30,7 +30,7 @@ from .nn.module import Module
 
 __all__ = [
     "MISSING", "MODULE_TABLES", "MOST_ITEMS", "MOST_VALUES", "PLAIN", "ChangeCount", "Picture",
-    "is_looked_into",
+    "Same", "is_looked_into",
 ]  # fmt: skip
 
 PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
@@ -45,8 +45,9 @@ MODULE_TABLES = frozenset({
 # Those of them that states are saved and loaded by.
 NOT_CALLED = frozenset({"_non_persistent_buffers_set", "_state_hooks"})
 # Longer containers, and what lies behind more values or deeper, count by identity alone. Modules
-# and their tensors all count.
+# and their tensors all count. So do containers where all together have more items.
 MOST_ITEMS, MOST_VALUES, DEEPEST = 1_000, 2_000, 32
+MOST_ITEMS_TOGETHER = 10_000
 # A plan is given up once it was made for so many states, each of which served few calls.
 MOST_CHANGES, FEW_CALLS = 16, 4
 # Stands for what is not there.
@@ -58,6 +59,8 @@ PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 contents = attrgetter("cell_contents")
 code = attrgetter("__code__")
+defaults = attrgetter("__defaults__")
+keyword_defaults = attrgetter("__kwdefaults__")
 version = attrgetter("_version")
 data = attrgetter("_data")
 
@@ -106,7 +109,7 @@ class Picture:
         self._met: list[Any] = []
         # The ids of what modules have for themselves, and how many values are nothing of modules.
         self._tables: set[int] = set()
-        self._others = self._depth = 0
+        self._others = self._items = self._depth = 0
         self._views: list[Iterable[Any]] = []
         self._getters: list[Callable[[Any], Any]] = []
         self._names: list[str] = []
@@ -163,8 +166,10 @@ class Picture:
         """Returns the picture of a container, a module or another object."""
         kind = type(x)
         inner: list[Any] = []
-        if isinstance(x, (*SEQUENCES, dict)) and len(x) > MOST_ITEMS:
-            return Same(x), len(x)
+        if isinstance(x, (*SEQUENCES, dict)) and id(x) not in self._tables:
+            if len(x) > min(MOST_ITEMS, MOST_ITEMS_TOGETHER - self._items):
+                return Same(x), len(x)
+            self._items += len(x)
         if isinstance(x, SEQUENCES):
             if not isinstance(x, (tuple, frozenset)):
                 self._views.append(x)
@@ -236,12 +241,11 @@ class Picture:
         """
         out: list[Any] = []
         while found := [
-            (table, name)
+            (vars(owner), name)
             for owner, known in list(self._owners.values())
-            for table in [vars(owner)]
-            for name in names_to_look_at(table, self._words, known)
+            for name in names_to_look_at(owner, self._words, known)
         ]:
-            out += [(name, self.at(table.get, name)) for table, name in found]
+            out += [(name, self.at(partial(entry, table), name)) for table, name in found]
         return out
 
     def _of_tensor(self, x: Any) -> Any:
@@ -296,6 +300,8 @@ class Picture:
             map(call, self._getters, self._names),
             map(contents, self._cells),
             map(code, self._functions),
+            map(defaults, self._functions),
+            map(keyword_defaults, self._functions),
             map(version, self._tensors),
             map(data, self._holders),
             (END,),
@@ -313,13 +319,22 @@ def slot_of(x: Any, name: str) -> Any:
     return getattr(x, name, MISSING)
 
 
-def names_to_look_at(table: Any, words: dict[str, None], known: set[str]) -> list[str]:
-    """Returns names in a table that are among words, or of methods that Python or modules call.
+def entry(table: Any, name: str) -> Any:
+    """Returns what a table has under a name, which may be nothing."""
+    return table.get(name, MISSING)
 
-    Names that are known are left out, and the others are known from then on.
+
+def names_to_look_at(owner: Any, words: dict[str, None], known: set[str]) -> list[str]:
+    """Returns names in a class or module that are among words, or of methods that nobody names.
+
+    Those of a class's bases are among them, which one of its own would hide. Names that are known
+    are left out, and the others are known from then on.
     """
-    called = [n for n, x in table.items() if isinstance(x, FunctionType) and is_called_unnamed(n)]
-    names = [name for name in (*words, *called) if name in table and name not in known]
+    tables = [vars(x) for x in owner.__mro__] if isinstance(owner, type) else [vars(owner)]
+    own = tables[0].items()
+    called = [n for n, x in own if isinstance(x, FunctionType) and is_called_unnamed(n)]
+    words_there = [name for name in words if any(name in table for table in tables)]
+    names = [name for name in (*words_there, *called) if name not in known]
     known.update(names)
     return list(dict.fromkeys(names))
 

@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
 __all__ = ["has_run_loops"]
 
-PRODUCTS = f"{__package__}.plan.threads.eager_products"
+PRODUCTS_OF_LOOPS = f"{__package__}.plan.threads.eager_products"
 # Listing loops needs them, and a trial.
-NEEDED = f"{__package__.removesuffix('cpu')}native.ufunc_loops", PRODUCTS, "hashlib", "numpy.random"
+NEEDED_BY_LOOPS = (
+    *(f"{__package__.removesuffix('cpu')}native.ufunc_loops", PRODUCTS_OF_LOOPS),
+    *("hashlib", "numpy.random"),
+)
 # NumPy computes so many calls of a kernel before a list is made.
 CALLS_BEFORE = 4
 # Blocks of so many bytes stay in the nearest cache, with those beside them.
-BLOCK_BYTES = 1 << 14
-MOST_PARTS = 8
+BYTES_OF_LOOPS = 1 << 14
+MOST_LOOP_PARTS = 8
 # So many runs of a length are measured on one thread, before threads share others; so many lengths.
 RUNS_ALONE, MOST_LENGTHS = 3, 64
 # The memories in which operands lie, by number: two of the caller's, and two of a list's own.
@@ -100,19 +103,19 @@ class BlockLoops:
     def __init__(
         self, kernel: Callable[..., None], spare: int, dtype: DType, params: Mapping[str, Any]
     ) -> None:
-        from ..native.ufunc_loops import HEAD_WORDS, MOST_OPERANDS, loop_of, loops_runner
+        from ..native.ufunc_loops import MOST_OPERANDS, WORDS_OF_RUN, address_of_loop, loops_runner
 
         run = loops_runner()
         if run is None:
             raise NotNoted("no machine code")
         self.run = run
-        self.dtype, self.block = dtype, BLOCK_BYTES // dtype.itemsize
+        self.dtype, self.block = dtype, BYTES_OF_LOOPS // dtype.itemsize
         # The bytes that each part has for itself.
-        self.spare = max(spare, 1) * BLOCK_BYTES
+        self.spare = max(spare, 1) * BYTES_OF_LOOPS
         constants: list[Any] = []
         calls: list[int] = []
         for ufunc, operands in noted(kernel, spare, dtype, params):
-            loop = loop_of(ufunc, dtype.char * len(operands))
+            loop = address_of_loop(ufunc, dtype.char * len(operands))
             if loop is None or len(operands) > MOST_OPERANDS:
                 raise NotNoted(ufunc.__name__)
             calls += loop
@@ -122,7 +125,7 @@ class BlockLoops:
         self.calls = calls
         self.number = len(calls) // (2 + 5 * MOST_OPERANDS)
         self.constants = np.array(constants or [0], dtype)
-        self.head = HEAD_WORDS
+        self.head = WORDS_OF_RUN
         # The words that describe runs of a length, and the times of runs on one thread.
         self.lengths: dict[int, tuple[Any, list[float]]] = {}
 
@@ -141,15 +144,15 @@ class BlockLoops:
             raise NotNoted("a part of a block")
         memory, number = x.lies_in
         if memory == SPARE:
-            return SPARE, number * BLOCK_BYTES, 0, self.spare, size
-        return memory, 0, BLOCK_BYTES, 0, size
+            return SPARE, number * BYTES_OF_LOOPS, 0, self.spare, size
+        return memory, 0, BYTES_OF_LOOPS, 0, size
 
     def _described(self, length: int) -> tuple[Any, list[float]]:
         """Returns the words of runs of a length, and the times of those on one thread."""
         found = self.lengths.get(length)
         if found is None:
             blocks = -(-length // self.block)
-            in_part = -(-blocks // MOST_PARTS)
+            in_part = -(-blocks // MOST_LOOP_PARTS)
             head = [-(-blocks // in_part), length, self.block, blocks, in_part, self.number]
             if len(self.lengths) >= MOST_LENGTHS:
                 self.lengths.clear()
@@ -158,7 +161,7 @@ class BlockLoops:
 
     def __call__(self, x: Buffer, out: Buffer) -> None:
         """Fills memory with the results for an array; both have one axis, and no gaps."""
-        products = import_module(PRODUCTS)
+        products = import_module(PRODUCTS_OF_LOOPS)
         words, times = self._described(x.size)
         spare = loop_memory.bytes(int(words[0]) * self.spare)
         memories = [v.ctypes.data for v in (x, out, spare, self.constants)]
@@ -176,8 +179,8 @@ class BlockLoops:
             times.append(end - begun)
 
 
-class Known:
-    """What is known of a kernel for a dtype and some parameters.
+class KnownKernel:
+    """All that is known of a kernel for a dtype and some parameters.
 
     Attributes:
         loops: its loops; None where NumPy computes it.
@@ -198,7 +201,7 @@ class Known:
             from ..native.machine import in_step
 
             # In the child of a fork in the middle of an import nobody could import the modules.
-            imported = [partial(in_step, import_module, name) for name in NEEDED]
+            imported = [partial(in_step, import_module, name) for name in NEEDED_BY_LOOPS]
             self.job = later(partial(self.make, make, imported))
 
     def make(self, make: Callable[[], BlockLoops], imported: Iterable[Callable[[], Any]]) -> None:
@@ -215,7 +218,7 @@ class Known:
             return
 
 
-known_kernels: dict[Any, Known] = {}
+known_kernels: dict[Any, KnownKernel] = {}
 
 
 def has_run_loops(
@@ -233,15 +236,15 @@ def has_run_loops(
     if held() or not (x.flags.c_contiguous and x.flags.aligned and x.dtype.isnative):
         return False
     key = kernel, x.dtype.char, *params.items()
-    known = known_kernels.get(key) or known_kernels.setdefault(key, Known())
+    known = known_kernels.get(key) or known_kernels.setdefault(key, KnownKernel())
     if known.loops is None:
-        known.count(partial(tried, kernel, spare, x.dtype, dict(params)))
+        known.count(partial(tried_loops, kernel, spare, x.dtype, dict(params)))
         return False
     known.loops(x, out)
     return True
 
 
-def tried(
+def tried_loops(
     kernel: Callable[..., None], spare: int, dtype: DType, params: Mapping[str, Any]
 ) -> BlockLoops:
     """Returns the loops of a kernel, once they have made its bits of random numbers.

@@ -42,7 +42,7 @@ LARGEST_TRIED_OPERAND = 1 << 27
 MOST_KNOWN_KINDS = 512
 FLOATS = "fd"
 # Naming code needs these, and a trial.
-NEEDED = "hashlib", "numpy.random"
+NEEDED_BY_CODE = "hashlib", "numpy.random"
 
 
 class _Inside(threading.local):
@@ -99,7 +99,7 @@ class Kind:
         self._times: tuple[list[float], list[float]] = [], []
         self.code: Callable[[Sequence[Buffer]], Any] | None = None
         # A trial has operands without gaps.
-        self.settled = alike is not None and not all(map(is_dense, operands, self._orders))
+        self.settled = alike is not None and not all(map(is_without_gaps, operands, self._orders))
         self.job: BackgroundJob | None = None
 
     def __repr__(self) -> str:
@@ -161,7 +161,7 @@ class Kind:
         code = None
         try:
             # In the child of a fork in the middle of an import nobody could import the modules.
-            for module in NEEDED:
+            for module in NEEDED_BY_CODE:
                 in_step(import_module, module)
             make = in_step(EAGER_WAYS[self.name].maker)
             made = make(self.name, [*self._types, self._result], self._params)
@@ -193,7 +193,7 @@ class Kind:
 kinds: dict[Any, Kind] = {}
 
 
-def is_dense(x: Buffer, order: Sequence[int]) -> bool:
+def is_without_gaps(x: Buffer, order: Sequence[int]) -> bool:
     """Says whether an array has no gaps in memory, whose axes lie in some order."""
     return bool(x.transpose(order).flags.c_contiguous)
 

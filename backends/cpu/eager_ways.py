@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ..annotations import Buffer, DType, Shape
 
 __all__ = [
-    "CHOICES", "CHOSEN", "CONVOLUTIONS", "EAGER_WAYS", "FEWEST_CHANNELS", "MOST_WINDOW_ELEMENTS",
-    "PLANNED", "PLANS", "POOLS", "Way",
+    "CHOICES_OF_WAYS", "CHOSEN", "CONVOLUTIONS", "EAGER_WAYS", "FEWEST_CHANNELS",
+    "MOST_WINDOW_ELEMENTS", "PLANNED", "PLANS", "POOLS", "Way",
 ]  # fmt: skip
 
 # The primitives whose kernels go over their operands many times. A plan of the one primitive is
@@ -47,7 +47,7 @@ COUNTING_KINDS = "iub"
 CONVOLUTIONS = ("conv", "conv_input_grad", "conv_kernel_grad")
 POOLS = ("max_pool", "max_pool_argmax", "pool_scatter")
 # Those that choose between elements, one by one, in more than one pass or through many branches.
-CHOICES = ("relu", "relu_grad")
+CHOICES_OF_WAYS = ("relu", "relu_grad")
 # Convolutions of fewer multiplications, and pools of fewer elements, stay with NumPy.
 SMALLEST_WORK = 1 << 18
 FEWEST_POOLED = 1 << 16
@@ -209,7 +209,7 @@ CONVOLVED = Way(
 POOLED = Way(1, key_of_pool, maker_in(".plan.native.channel_pools", "pool_run"), exact=True)
 CHOSEN = Way(FEWEST_CHOSEN, key_of_choice, lambda: plan_of_elements, exact=True)
 EAGER_WAYS = {
-    **dict.fromkeys(CHOICES, CHOSEN),
+    **dict.fromkeys(CHOICES_OF_WAYS, CHOSEN),
     **dict.fromkeys(PLANNED, PLANS),
     **dict.fromkeys(CONVOLUTIONS, CONVOLVED),
     **dict.fromkeys(POOLS, POOLED),

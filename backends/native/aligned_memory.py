@@ -37,12 +37,12 @@ SET_HANDLER, DEFAULT_HANDLER = 304, 306
 HANDLER, NAME = b"mem_handler", b"functensor: whole lines"
 # A handler is a name of 127 bytes, its version, and five words: a context for the functions, then
 # these, which take it.
-WORDS_OFFSET, VERSION, WORD = 128, 1, 8
-FUNCTIONS = ("line_malloc", "line_calloc", "line_realloc", "line_free")
+WORDS_OFFSET, VERSION, ADDRESS_BYTES = 128, 1, 8
+HANDLER_FUNCTIONS = ("line_malloc", "line_calloc", "line_realloc", "line_free")
 MALLOC, CALLOC, FREE = 1, 2, 4
 
 # Each function's context is that of NumPy's handler and its functions: five words.
-TEXT = """
+HANDLER_TEXT = """
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare {{ i64, i1 }} @llvm.umul.with.overflow.i64(i64, i64)
 
@@ -157,17 +157,18 @@ def handler_change() -> tuple[Callable[[Any], Any], Any, Any] | None:
     capsule: Any = ctypes.PYFUNCTYPE(anything, pointer, text, pointer)(("PyCapsule_New", python))
     places = {"malloc": MALLOC, "calloc": CALLOC, "free": FREE}
     try:
-        code = machine_code(FEW_PASSES + TEXT.format(line=LINE, room=ROOM, **places), FUNCTIONS)
+        written = HANDLER_TEXT.format(line=LINE, room=ROOM, **places)
+        code = machine_code(FEW_PASSES + written, HANDLER_FUNCTIONS)
     except (NativeUnavailable, NotCompiled):
         return None
     table = pointer_of(import_module("numpy._core._multiarray_umath")._ARRAY_API, None)
     words = ctypes.cast(table, ctypes.POINTER(pointer))
     numpys = ctypes.cast(words[DEFAULT_HANDLER], ctypes.POINTER(anything))[0]
-    memory = never_freed(np.zeros(WORDS_OFFSET + 5 * WORD, np.uint8))
+    memory = never_freed(np.zeros(WORDS_OFFSET + 5 * ADDRESS_BYTES, np.uint8))
     memory[: len(NAME)] = list(NAME)
     memory[WORDS_OFFSET - 1] = VERSION
     inner = pointer_of(numpys, HANDLER) + WORDS_OFFSET
-    memory[WORDS_OFFSET:].view(np.uintp)[:] = [inner, *map(code.address, FUNCTIONS)]
+    memory[WORDS_OFFSET:].view(np.uintp)[:] = [inner, *map(code.address, HANDLER_FUNCTIONS)]
     change = ctypes.PYFUNCTYPE(anything, anything)(words[SET_HANDLER])
     # Arrays may live longer than all modules do.
     never_freed(code)

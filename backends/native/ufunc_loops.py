@@ -27,18 +27,18 @@ from .team import server, shared_call
 if TYPE_CHECKING:
     from .entry import ObjectsCall
 
-__all__ = ["HEAD_WORDS", "MOST_OPERANDS", "loop_of", "loops_runner"]
+__all__ = ["MOST_OPERANDS", "WORDS_OF_RUN", "address_of_loop", "loops_runner"]
 
 # The words that describe a run: how many parts it has, how many elements in all and in a block, how
 # many blocks in all and in a part, and the number of calls. Then for each call the addresses of the
 # loop and of its data; and for each operand the number of the memory in which it lies, where it
 # begins there, how many bytes further for the next block and for the next part, and its stride.
-HEAD_WORDS, CALL_WORDS, OPERAND_WORDS, MOST_OPERANDS = 6, 2, 5, 4
+WORDS_OF_RUN, CALL_WORDS, OPERAND_WORDS, MOST_OPERANDS = 6, 2, 5, 4
 # Where the words of a ufunc stand behind the header of its object: numbers of operands and of
 # loops, and the addresses of loops, of their data and of the numbers of their dtypes.
-NIN, NOUT, NARGS, FUNCTIONS, DATA, NTYPES, TYPES = 0, 4, 8, 16, 24, 32, 48
+NIN, NOUT, NARGS, LOOP_ADDRESSES, DATA, NTYPES, LOOP_DTYPES = 0, 4, 8, 16, 24, 32, 48
 
-PART_TEXT = """
+TEXT_OF_PART = """
 define internal void @run_part(ptr %arguments, i64 %part) noinline {{
 entry:
   %args = alloca ptr, i64 {operands}, align 16
@@ -120,7 +120,7 @@ entry:
 }}"""
 
 
-def loop_of(ufunc: np.ufunc, chars: str) -> tuple[int, int] | None:
+def address_of_loop(ufunc: np.ufunc, chars: str) -> tuple[int, int] | None:
     """Returns the addresses of a ufunc's loop and of the loop's data; None where it has none.
 
     Args:
@@ -132,7 +132,7 @@ def loop_of(ufunc: np.ufunc, chars: str) -> tuple[int, int] | None:
         return None
     place = 8 * ufunc.types.index(shown)
     begin = id(ufunc) + OBJECT_HEADER
-    loops, data = (word_at(begin + offset) for offset in (FUNCTIONS, DATA))
+    loops, data = (word_at(begin + offset) for offset in (LOOP_ADDRESSES, DATA))
     return word_at(loops + place), word_at(data + place) if data else 0
 
 
@@ -146,7 +146,7 @@ def has_known_words(ufunc: np.ufunc) -> bool:
     ):
         return False
     codes = [np.dtype(char).num for shown in ufunc.types for char in shown.replace("->", "")]
-    return ctypes.string_at(word_at(begin + TYPES), len(codes)) == bytes(codes)
+    return ctypes.string_at(word_at(begin + LOOP_DTYPES), len(codes)) == bytes(codes)
 
 
 def word_at(address: int) -> int:
@@ -171,8 +171,8 @@ def runner_text() -> str:
         at = CALL_WORDS + OPERAND_WORDS * i
         places = {"begin": at + 1, "by_block": at + 2, "by_part": at + 3, "stride": at + 4}
         operands.append(OPERAND_TEXT.format(i=i, at=at, **places))
-    part = PART_TEXT.format(
-        operands=MOST_OPERANDS, head="\n".join(head), head_words=HEAD_WORDS,
+    part = TEXT_OF_PART.format(
+        operands=MOST_OPERANDS, head="\n".join(head), head_words=WORDS_OF_RUN,
         call_words=CALL_WORDS + OPERAND_WORDS * MOST_OPERANDS, set_operands="\n".join(operands),
     )  # fmt: skip
     loads = []

@@ -68,7 +68,7 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
     elif type(x) is ndarray and is_changeable(x):
         if not workspace:
             copies[id(x)] = copy_of(x)
-    elif functions_in(x):
+    elif closures_in(x):
         copies[id(x)] = made = copy(x)
         made.clear()
         if isinstance(made, dict):
@@ -83,7 +83,7 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
             # It may put functions into containers, and finds those that are there.
             met = [] if table is None else [value for _, value in globals_of(x)]
             for value in (*met, *closed_over(x).values()):
-                for kept in (value, *found) if (found := functions_in(value)) else ():
+                for kept in (value, *found) if (found := closures_in(value)) else ():
                     copies.setdefault(id(kept), kept)
         closure = x.__closure__ or ()
         filled = [is_filled(cell) for cell in closure]
@@ -118,7 +118,7 @@ def frozen(x: Any, copies: Copies, in_place: bool = False, workspace: bool = Fal
     return copies.get(id(x), x)
 
 
-def functions_in(x: Any) -> list[FunctionType]:
+def closures_in(x: Any) -> list[FunctionType]:
     """Returns the functions that a list, a set or a dictionary holds."""
     if type(x) not in (list, set, dict):
         return []

@@ -14,7 +14,7 @@ from typing import Any
 from ..backends.frames import is_users
 from ..primitives.core.bytecode import stores_globals
 
-__all__ = ["KeptGlobals", "globals_of", "names_in", "reads_values"]
+__all__ = ["KeptGlobals", "globals_of", "names_in_code", "reads_values"]
 
 # Python itself asks for these, or imports and messages do.
 ALWAYS = "__builtins__", "__name__", "__package__", "__spec__", "__loader__", "__file__"
@@ -47,11 +47,11 @@ class KeptGlobals(dict[str, Any]):
     def fill(self, inner: Callable[[Any], Any]) -> None:
         """Takes the globals as they are now; ``inner`` returns what does later what one does."""
         for name, value in globals_of(self._fun):
-            kept = isinstance(value, HOLDERS) or changes(value) or keeps_functions(value)
+            kept = isinstance(value, HOLDERS) or changes_by_use(value) or keeps_functions(value)
             self[name] = inner(value) if kept else value
 
 
-def changes(value: Any) -> bool:
+def changes_by_use(value: Any) -> bool:
     """Says whether a value is another one after each use, as a stream of keys is."""
     return getattr(type(value), "copied_with_closures", False)
 
@@ -74,7 +74,7 @@ def reads_values(fun: FunctionType) -> bool:
         kept = type(reader.__globals__) is KeptGlobals
         for _, value in globals_of(reader):
             if not isinstance(value, FunctionType):
-                found = found or (changes(value) if kept else not isinstance(value, STAYING))
+                found = found or (changes_by_use(value) if kept else not isinstance(value, STAYING))
             elif id(value) not in met and may_keep_globals(value):
                 met.add(id(value))
                 waiting.append(value)
@@ -91,11 +91,11 @@ def may_keep_globals(fun: FunctionType) -> bool:
 def globals_of(fun: FunctionType) -> Iterator[tuple[str, Any]]:
     """Yields the globals that a function's code names, and their values."""
     table = fun.__globals__
-    return ((name, table[name]) for name in names_in(fun.__code__) if name in table)
+    return ((name, table[name]) for name in names_in_code(fun.__code__) if name in table)
 
 
 @lru_cache(maxsize=1024)
-def names_in(code: CodeType) -> tuple[str, ...]:
+def names_in_code(code: CodeType) -> tuple[str, ...]:
     """Returns all names in code, and in code within it, of globals and of attributes."""
-    inner = [names_in(x) for x in code.co_consts if isinstance(x, CodeType)]
+    inner = [names_in_code(x) for x in code.co_consts if isinstance(x, CodeType)]
     return tuple(dict.fromkeys(chain(code.co_names, *inner)))

@@ -26,7 +26,7 @@ from ..transforms.taken_gradients import taken_gradients
 from ..transforms.tensor_entrance import entrance
 from ..tree import containers as tree
 from ..tree.containers import is_named
-from .known_leaves import KnownLeaves, is_row, is_there, lines_of_comparison
+from .known_leaves import KnownLeaves, is_on_device, is_row_of_arrays, lines_of_comparison
 from .signature import exact
 
 __all__ = ["LARGEST_TRACED_INTEGER", "UNLIKE", "Guard", "guard", "guard_source", "unguarded"]
@@ -166,7 +166,7 @@ class _Writer:
 
     def unpack(self, name: str, value: Sequence[Any]) -> None:
         """Writes lines that take a sequence apart; a ValueError tells of another length."""
-        if is_row(value, DEVICE_TYPES):
+        if is_row_of_arrays(value, DEVICE_TYPES):
             self.row(f"[*{name}]", value)
             return
         inner = [self.local(f"{name}_{i}") for i in range(len(value))]
@@ -185,7 +185,7 @@ class _Writer:
             self.require(f"type({name}) is dict")
             self.dicts.append((name, len(keys)))
         values = [value[key] for key in keys]
-        if is_row(values, DEVICE_TYPES):
+        if is_row_of_arrays(values, DEVICE_TYPES):
             self.row(f"[*{self.bind(itemgetter(*keys), 'items')}({name})]", values)
             return
         for key in keys:
@@ -236,7 +236,7 @@ class _Writer:
         other += self.place(buffer, getattr(value, "_data", value))
         self.leaves.append(name)
         self.buffers.append(buffer)
-        if is_there(value, DEVICE_TYPES):
+        if is_on_device(value, DEVICE_TYPES):
             self.there.add(name, other, len(self.leaves) - 1 in self._donated)
         else:
             self.alike.setdefault(other, []).append(name)

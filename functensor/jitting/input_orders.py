@@ -16,21 +16,21 @@ from ..primitives.core.registry import registry
 from ..primitives.core.shape_dtype import ShapeDtype
 from ..programs.program import Equation, Program, Variable
 
-__all__ = ["InputOrders", "OrderedPlan", "Steps", "input_orders", "with_inputs_in_order"]
+__all__ = ["InputOrders", "OrderedPlan", "ReadSteps", "input_orders", "with_inputs_in_order"]
 
 # A slice with longer steps is copied: all that reads it would take a line of memory an element.
-LONGEST_STEP = 4
+LONGEST_READ_STEP = 4
 
 
-def fits(buffer: Any, order: tuple[int, ...] | Steps) -> bool:
+def fits_order(buffer: Any, order: tuple[int, ...] | ReadSteps) -> bool:
     """Says whether an array lies by some axes, or has some strides."""
-    if isinstance(order, Steps):
+    if isinstance(order, ReadSteps):
         return order.fit(buffer)
     flags = buffer.transpose(order).flags
     return bool(flags.c_contiguous and flags.aligned)
 
 
-class Steps(tuple[int, ...]):
+class ReadSteps(tuple[int, ...]):
     """The strides of the axes of an array that has steps in memory, in elements."""
 
     __slots__ = ()
@@ -57,7 +57,7 @@ class Steps(tuple[int, ...]):
 
 # For each input the axes by which it is transposed to lie in order, or the strides by which it is
 # read; None where it stays.
-InputOrders: TypeAlias = tuple[tuple[int, ...] | Steps | None, ...]
+InputOrders: TypeAlias = tuple[tuple[int, ...] | ReadSteps | None, ...]
 
 
 def input_orders(buffers: Sequence[Any], fixed: Collection[int]) -> InputOrders:
@@ -88,7 +88,7 @@ def axes_in_order(buffer: Any) -> tuple[int, ...] | None:
     return axes if turned.c_contiguous and turned.aligned else None
 
 
-def steps_of(buffer: Any) -> Steps | None:
+def steps_of(buffer: Any) -> ReadSteps | None:
     """Returns the strides of a slice with steps that kernels read where it lies."""
     if type(buffer) is not np.ndarray or buffer.flags.c_contiguous or not buffer.flags.aligned:
         return None
@@ -100,10 +100,10 @@ def steps_of(buffer: Any) -> Steps | None:
         step, rest = divmod(stride, buffer.itemsize)
         if n == 1:
             continue
-        if rest or step <= within or (not within and step > LONGEST_STEP):
+        if rest or step <= within or (not within and step > LONGEST_READ_STEP):
             return None
         within += step * (n - 1)
-    return Steps([stride // buffer.itemsize for stride in buffer.strides])
+    return ReadSteps([stride // buffer.itemsize for stride in buffer.strides])
 
 
 def with_inputs_in_order(program: Program, orders: InputOrders) -> Program:
@@ -118,7 +118,7 @@ def with_inputs_in_order(program: Program, orders: InputOrders) -> Program:
         if order is None:
             continue
         x = inputs[i]
-        steps = order if isinstance(order, Steps) else None
+        steps = order if isinstance(order, ReadSteps) else None
         axes = tuple(range(len(order))) if steps is not None else order
         shape = tuple([x.type.shape[a] for a in axes])
         inputs[i] = Variable(ShapeDtype(shape, x.type.dtype), x.device)
@@ -171,7 +171,7 @@ class OrderedPlan:
 
     def _chosen(self, buffers: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         """Returns the plan that runs, and what it is given."""
-        if not all(fits(buffers[i], order) for i, order in self._orders):
+        if not all(fits_order(buffers[i], order) for i, order in self._orders):
             if self._for_others is not None:
                 return self._for_others, buffers
             if self._job is None:
@@ -187,5 +187,5 @@ class OrderedPlan:
         turned = list(buffers)
         for i, order in self._orders:
             x = turned[i]
-            turned[i] = order.laid(x) if isinstance(order, Steps) else x.transpose(order)
+            turned[i] = order.laid(x) if isinstance(order, ReadSteps) else x.transpose(order)
         return turned

@@ -13,20 +13,20 @@ from weakref import ref
 from ..backends.known_buffers import SameBuffers
 from ..primitives.core.array import Array
 
-__all__ = ["KnownLeaves", "is_row", "is_there", "lines_of_comparison"]
+__all__ = ["KnownLeaves", "is_on_device", "is_row_of_arrays", "lines_of_comparison"]
 
 # A reference to what is gone.
 NO_BUFFER: Any = ref(set())
 
 
-def is_there(value: Any, types: Container[type]) -> bool:
+def is_on_device(value: Any, types: Container[type]) -> bool:
     """Says whether a value is an array on a device, whose buffers have one of some types."""
     return type(value) is Array and type(value._data) in types
 
 
-def is_row(values: Sequence[Any], types: Container[type]) -> bool:
+def is_row_of_arrays(values: Sequence[Any], types: Container[type]) -> bool:
     """Says whether several values are arrays on devices, all of them."""
-    return len(values) > 1 and all(is_there(x, types) for x in values)
+    return len(values) > 1 and all(is_on_device(x, types) for x in values)
 
 
 def shown_tuple(names: Sequence[str]) -> str:

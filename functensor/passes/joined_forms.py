@@ -23,10 +23,10 @@ from .rewriter import ELEMENTWISE, RewriteRule, Rewritten, Sweep, swept
 __all__ = ["joined_forms"]
 
 # Each part has a kernel of its own.
-MOST_PARTS = 4
+MOST_JOINED = 4
 # Smaller arrays are moved in less time than kernels take to begin.
 SMALLEST_JOINED = 1 << 14
-JOINS = ("concatenate", "stack", "pad")
+JOINING_NAMES = ("concatenate", "stack", "pad")
 
 
 def joined_forms(program: Program) -> Program:
@@ -52,7 +52,7 @@ def _of_joined(sweep: Sweep, equation: Equation) -> Rewritten:
     out, x = equation.outputs[0], joined_operand(equation)
     if x is None or out.device != "cpu" or not sweep.once(x) or x.type.size < SMALLEST_JOINED:
         return None
-    joined = next(filter(None, [sweep.maker(x, name) for name in JOINS]), None)
+    joined = next(filter(None, [sweep.maker(x, name) for name in JOINING_NAMES]), None)
     if joined is None or out.type.shape != x.type.shape:
         return None
     parts: list[Any] = list(joined.operands)
@@ -60,7 +60,7 @@ def _of_joined(sweep: Sweep, equation: Equation) -> Rewritten:
         parts[1] = number_of(parts[1], x.type.dtype)
         if parts[1] is None:
             return None
-    if len(parts) > MOST_PARTS or any(type_of(part).dtype != x.type.dtype for part in parts):
+    if len(parts) > MOST_JOINED or any(type_of(part).dtype != x.type.dtype for part in parts):
         return None
 
     def of_part(part: Operand) -> Variable:
@@ -72,7 +72,7 @@ def _of_joined(sweep: Sweep, equation: Equation) -> Rewritten:
 
 
 def _updated_part(sweep: Sweep, equation: Equation) -> Rewritten:
-    """What is added to a part of an array is a sum that the part is set to."""
+    """Makes of what is added to a part of an array a sum that the part is set to."""
     (x, value, *indices), (out,) = equation.operands, equation.outputs
     params = {"key": equation.params["key"]}
     if indices or out.device != "cpu" or out.type.size < SMALLEST_JOINED:
@@ -85,7 +85,7 @@ def _updated_part(sweep: Sweep, equation: Equation) -> Rewritten:
     part = sweep.add("index", [x], params, equation)
     if part.type.size < out.type.size // 2:
         return None
-    joined = sweep.add(UPDATES[equation.primitive.name], [part, value], {}, equation)
+    joined = sweep.add(BOX_UPDATES[equation.primitive.name], [part, value], {}, equation)
     if joined.type != part.type:
         return None
     return equation.by(registry["index_set"], [x, joined], params)
@@ -101,10 +101,10 @@ def is_box(key: Sequence[Any]) -> bool:
     )
 
 
-UPDATES = {"index_add": "add", "index_multiply": "multiply"}
+BOX_UPDATES = {"index_add": "add", "index_multiply": "multiply"}
 JOINED_FORMS: dict[str, tuple[RewriteRule, ...]] = {
     ELEMENTWISE: (_of_joined,),
-    **dict.fromkeys(UPDATES, (_updated_part,)),
+    **dict.fromkeys(BOX_UPDATES, (_updated_part,)),
 }
 
 

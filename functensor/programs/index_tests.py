@@ -31,7 +31,7 @@ def with_index_tests(equations: Sequence[Equation], live: list[Equation]) -> lis
     found: list[Equation] = []
     for equation in live:
         untested = equation.primitive.name == "scatter_add" and not dropped.isdisjoint(
-            places_of(equation)
+            index_places(equation)
         )
         found += additions_to_zeros(equation) if untested else [equation]
     return found
@@ -40,25 +40,25 @@ def with_index_tests(equations: Sequence[Equation], live: list[Equation]) -> lis
 def reads_of(equations: Sequence[Equation]) -> set[Any]:
     """Returns what reads at computed indices read, as `places_of` tells."""
     reads = [equation for equation in equations if equation.primitive.name == "index"]
-    return {place for equation in reads for place in places_of(equation)}
+    return {place for equation in reads for place in index_places(equation)}
 
 
-def places_of(equation: Equation) -> list[Any]:
+def index_places(equation: Equation) -> list[Any]:
     """Returns the keys of reads and scatters with the shape of the array, and the indices."""
     name, operands, params = equation.primitive.name, equation.operands, equation.params
     if name == "index" and len(operands) > 1:
-        return [(params["key"], type_of(operands[0]).shape, *map(identity_of, operands[1:]))]
+        return [(params["key"], type_of(operands[0]).shape, *map(index_identity, operands[1:]))]
     if name != "scatter_add" or len(operands) == len(params["keys"]):
         return []
     found, start = [], len(params["keys"])
     for key in params["keys"]:
-        places = map(identity_of, operands[start : start + key.arrays])
+        places = map(index_identity, operands[start : start + key.arrays])
         found.append((key, params["shape"], *places))
         start += key.arrays
     return found
 
 
-def identity_of(x: Any) -> Any:
+def index_identity(x: Any) -> Any:
     """Returns what stands for an operand; constants are in bounds."""
     return x if isinstance(x, Variable) else None
 

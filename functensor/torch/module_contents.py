@@ -1,4 +1,4 @@
-"""What is in a module: the tensors that its plans take, and all that a call may change."""
+"""The contents of a module: the tensors that its plans take, and all that a call may change."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import numpy as np
 
 from ..tensors import Tensor
 from .given_values import Places, argument_places
-from .surroundings import CONTAINERS, items_of, restored
-from .watched_values import MODULE_TABLES, is_looked_into
+from .surroundings import GIVEN_BACK, copied_items, given_back
+from .watched_values import DEEPEST, MODULE_TABLES, is_looked_into
 
 __all__ = ["ModuleContents", "PlanArguments"]
 
-# What lies deeper is not looked at.
-DEEPEST = 32
 
 
 class PlanArguments:
@@ -40,7 +38,7 @@ class PlanArguments:
         met: set[int] = set()
         for path, part in module.named_modules():
             plain = {name: x for name, x in vars(part).items() if name not in MODULE_TABLES}
-            for name, table, key in tensors_in(path, vars(part), plain, met):
+            for name, table, key in attribute_tensors(path, vars(part), plain, met):
                 self.places[name] = table, key
                 if id(table[key]) not in known:
                     known.add(id(table[key]))
@@ -69,7 +67,7 @@ class PlanArguments:
         return None
 
 
-def tensors_in(
+def attribute_tensors(
     path: str, table: Any, values: dict[Any, Any], met: set[int], depth: int = 0
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the names and places of tensors among values, and in lists and dictionaries of these.
@@ -90,7 +88,7 @@ def tensors_in(
         elif type(x) in (list, dict) and id(x) not in met:
             met.add(id(x))
             inner = x if type(x) is dict else dict(enumerate(x))
-            yield from tensors_in(name, x, inner, met, depth + 1)
+            yield from attribute_tensors(name, x, inner, met, depth + 1)
 
 
 class ModuleContents:
@@ -115,9 +113,9 @@ class ModuleContents:
         """Returns what a value holds, once what may change of it is copied."""
         if type(x) is tuple:
             return [*x]
-        if isinstance(x, CONTAINERS):
+        if isinstance(x, GIVEN_BACK):
             inside = [*x.values()] if isinstance(x, dict) else [*x]
-            self._copies.append((x, items_of(x)))
+            self._copies.append((x, copied_items(x)))
             return inside
         if is_looked_into(type(x).__module__) and not isinstance(x, type):
             return [x.__dict__]
@@ -127,5 +125,5 @@ class ModuleContents:
         """Undoes what was changed; says whether something was."""
         changed = False
         for x, before in self._copies:
-            changed = restored(x, before) or changed
+            changed = given_back(x, before) or changed
         return changed

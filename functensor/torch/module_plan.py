@@ -22,11 +22,14 @@ from .nn.module_hooks import (
 )
 from .surroundings import Surroundings
 from .watched_calls import MOST_STATES, objects_in
-from .watched_values import MISSING, ChangeCount, Picture
+from .watched_values import NOTHING_THERE, ChangeCount, Picture
 
 __all__ = ["ModulePlan", "compile_in_place"]
 
-HOOKS_OF_ALL = BEFORE_ALL, BEHIND_ALL, WITH_KEYWORDS, BEFORE_BACKWARD_OF_ALL, BACKWARD_OF_ALL
+HOOKS_OF_ALL_MODULES = (
+    *(BEFORE_ALL, BEHIND_ALL, WITH_KEYWORDS),
+    *(BEFORE_BACKWARD_OF_ALL, BACKWARD_OF_ALL),
+)
 
 
 class ModuleChanged(BaseException):
@@ -63,7 +66,8 @@ class ModuleState:
             for table in (vars(part), part._parameters, part._buffers, part._modules):
                 picture.watch_table(table)
             picture.note_classes(type(part))
-        look: dict[Any, Any] = {"hooks of all modules": [picture.of(x) for x in HOOKS_OF_ALL]}
+        of_all = [picture.of(x) for x in HOOKS_OF_ALL_MODULES]
+        look: dict[Any, Any] = {"hooks of all modules": of_all}
         for key, (part, name) in self.reads.items():
             look[key] = attribute_picture(picture, part, name)
         look["what functions name"] = picture.of_named()
@@ -173,7 +177,7 @@ class ModulePlan:
             finally:
                 for name, (table, key) in given.places.items():
                     known = key in table if isinstance(table, dict) else key < len(table)
-                    value = table[key] if known else MISSING
+                    value = table[key] if known else NOTHING_THERE
                     if isinstance(value, Tensor) and value is not before[name]:
                         assigned[name] = value
                         table[key] = before[name]
@@ -200,7 +204,7 @@ class ModulePlan:
 
 def functions_of(parts: list[Any]) -> list[Any]:
     """Returns the functions that may run in a call of modules, and the classes that have some."""
-    found: list[Any] = [*HOOKS_OF_ALL]
+    found: list[Any] = [*HOOKS_OF_ALL_MODULES]
     for part in parts:
         own = vars(part)
         found += [type(part), own["_forward_hooks"], own["_forward_pre_hooks"]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..backends.frames import frame_at, is_users, module_of
 from .nn.module import Module
-from .watched_values import MISSING, Picture, is_looked_into
+from .watched_values import NOTHING_THERE, Picture, is_looked_into
 
 __all__ = ["Reads", "attribute_picture", "noting_reads", "passed_on"]
 
@@ -19,14 +19,14 @@ Reads = dict[tuple[int, str], tuple[Any, str]]
 TABLES = "_parameters", "_buffers", "_modules"
 
 
-class Noting(threading.local):
-    """Where this thread notes what it reads: for the plans that it makes, the innermost last."""
+class NotedReads(threading.local):
+    """The notes of what this thread reads: for the plans that it makes, the innermost last."""
 
     def __init__(self) -> None:
         self.reads: list[Reads] = []
 
 
-noting = Noting()
+noting = NotedReads()
 # How many plans all threads make.
 making = 0
 counting = threading.Lock()
@@ -77,4 +77,4 @@ def attribute_picture(picture: Picture, part: Any, name: str) -> Any:
         if name in vars(kind):
             looked_into = is_looked_into(kind.__module__)
             return picture.at(vars(kind).get, name) if looked_into else kind
-    return MISSING
+    return NOTHING_THERE

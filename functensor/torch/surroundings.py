@@ -12,17 +12,17 @@ from types import CellType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
 from ..functions.frozen_globals import globals_of
-from .watched_values import MISSING, MOST_ITEMS, MOST_VALUES, is_looked_into
+from .watched_values import MOST_ITEMS, MOST_VALUES, NOTHING_THERE, is_looked_into
 
-__all__ = ["CONTAINERS", "Surroundings", "items_of", "restored"]
+__all__ = ["GIVEN_BACK", "Surroundings", "copied_items", "given_back"]
 
-CONTAINERS = dict, list, set, deque
+GIVEN_BACK = dict, list, set, deque
 # What stands in a class beside numbers, texts and containers.
 DESCRIPTORS = FunctionType, staticmethod, classmethod, property, MemberDescriptorType
 
 
 class Surroundings:
-    """What functions of the user's close over and name, as it was, with what is in it.
+    """All that functions of the user's close over and name, as it was, with what is in it.
 
     As many values are kept as pictures have, and of containers of as many items; tensors are not.
 
@@ -60,10 +60,10 @@ class Surroundings:
             return x.fget, x.fset
         if type(x) is tuple:
             return x
-        if isinstance(x, CONTAINERS):
+        if isinstance(x, GIVEN_BACK):
             if len(x) > MOST_ITEMS:
                 return ()
-            self._copies.append((x, items_of(x)))
+            self._copies.append((x, copied_items(x)))
             return [*x.values()] if isinstance(x, dict) else [*x]
         return (vars(x), type(x)) if is_of_a_users_class(x) else ()
 
@@ -73,7 +73,7 @@ class Surroundings:
         known = len(self._places) - len(fun.__closure__ or ())
         table = fun.__globals__
         for name, _ in globals_of(fun):
-            self._place(partial(table.get, name, MISSING), partial(table.__setitem__, name))
+            self._place(partial(table.get, name, NOTHING_THERE), partial(table.__setitem__, name))
         return [value for *_, value in self._places[known:]]
 
     def _within_class(self, kind: type) -> Iterable[Any]:
@@ -82,7 +82,7 @@ class Surroundings:
             if not name.startswith("__"):
                 inner.append(value)
                 if not isinstance(value, DESCRIPTORS):
-                    get = partial(vars(kind).get, name, MISSING)
+                    get = partial(vars(kind).get, name, NOTHING_THERE)
                     self._place(get, partial(setattr, kind, name))
             elif isinstance(value, FunctionType):
                 inner.append(value)
@@ -95,20 +95,20 @@ class Surroundings:
         """Undoes what was changed; says whether something was."""
         changed = False
         for get, put, before in self._places:
-            if get() is not before and before is not MISSING:
+            if get() is not before and before is not NOTHING_THERE:
                 changed = True
                 put(before)
         for x, before in self._copies:
-            changed = restored(x, before) or changed
+            changed = given_back(x, before) or changed
         return changed
 
 
-def items_of(x: Any) -> Any:
+def copied_items(x: Any) -> Any:
     """Returns a copy of a container; of a set, whose copy has another order, a list."""
     return list(x) if isinstance(x, set) else copy(x)
 
 
-def restored(x: Any, before: Any) -> bool:
+def given_back(x: Any, before: Any) -> bool:
     """Gives a container the items of its copy again; says whether it had others."""
     if isinstance(x, dict):
         now, then = [*x, *x.values()], [*before, *before.values()]
@@ -129,7 +129,7 @@ def in_cell(cell: CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
-        return MISSING
+        return NOTHING_THERE
 
 
 def is_of_a_users_class(x: Any) -> bool:

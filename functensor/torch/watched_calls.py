@@ -12,7 +12,7 @@ import numpy as np
 from ..primitives.core.array import Array
 from ..tree import containers as tree
 from .nn.module import Module
-from .watched_values import PLAIN, ChangeCount, Picture, is_looked_into
+from .watched_values import PLAIN_KINDS, ChangeCount, Picture, is_looked_into
 
 __all__ = ["MOST_STATES", "ChangedOften", "WatchedCalls", "objects_in"]
 
@@ -20,12 +20,12 @@ __all__ = ["MOST_STATES", "ChangedOften", "WatchedCalls", "objects_in"]
 MOST_STATES = 8
 # So many choices of objects among the arguments are known, those of the latest calls.
 MOST_CHOICES = 64
-ARRAYS = Array, np.ndarray, np.generic
+ARRAY_CLASSES = Array, np.ndarray, np.generic
 CALLABLES = FunctionType, MethodType, partial, Module
 
 
 class ChangedOften(Exception):
-    """What a function reads beside its arrays changes more often than plans are worth."""
+    """A function reads beside its arrays what changes more often than plans are worth."""
 
 
 class Seen:
@@ -114,7 +114,7 @@ def objects_in(values: Collection[Any]) -> list[Any]:
 @lru_cache(maxsize=1024)
 def is_constant(kind: Any) -> bool:
     """Says whether values of a type are arrays, or never differ from what they were."""
-    if kind in PLAIN or issubclass(kind, ARRAYS):
+    if kind in PLAIN_KINDS or issubclass(kind, ARRAY_CLASSES):
         return True
     if kind in (list, tuple, dict) or issubclass(kind, CALLABLES):
         return False

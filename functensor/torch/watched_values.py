@@ -22,19 +22,27 @@ from numpy import generic
 
 from ..backends.frames import is_users
 from ..functions.alike import Weak
-from ..functions.frozen_globals import names_in
+from ..functions.frozen_globals import names_in_code
 from ..jitting.signature import exact
 from ..primitives.core.buffers import ARRAY_TYPES
 from ..tensors import Tensor
 from .nn.module import Module
 
 __all__ = [
-    "MISSING", "MODULE_TABLES", "MOST_ITEMS", "MOST_VALUES", "PLAIN", "ChangeCount", "Picture",
-    "Same", "is_looked_into",
+    "DEEPEST",
+    "MODULE_TABLES",
+    "MOST_ITEMS",
+    "MOST_VALUES",
+    "NOTHING_THERE",
+    "PLAIN_KINDS",
+    "ChangeCount",
+    "Picture",
+    "Same",
+    "is_looked_into",
 ]  # fmt: skip
 
-PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
-SEQUENCES = list, tuple, set, frozenset, deque
+PLAIN_KINDS = frozenset({type(None), bool, int, float, complex, str, bytes})
+SEQUENCE_KINDS = list, tuple, set, frozenset, deque
 # The folder of installed packages, whose functions are not looked into either.
 INSTALLED = "site-packages"
 # The attributes that modules have for themselves.
@@ -51,8 +59,8 @@ MOST_ITEMS_TOGETHER = 10_000
 # A plan is given up once it was made for so many states, each of which served few calls.
 MOST_CHANGES, FEW_CALLS = 16, 4
 # Stands for what is not there.
-MISSING = object()
-END = object()
+NOTHING_THERE = object()
+END_OF_VALUES = object()
 # Python's own modules are not looked into, but for their namespaces, which hold settings.
 NOT_LOOKED_INTO = sys.stdlib_module_names - {"__main__", "argparse", "types"}
 PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
@@ -87,7 +95,7 @@ def is_looked_into(module: str | None) -> bool:
 
 
 @cache
-def is_installed(module: str) -> bool:
+def is_of_package(module: str) -> bool:
     """Says whether a module is in a folder of installed packages, which seldom change."""
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     return not PACKAGE_FOLDERS.isdisjoint(Path(file).parts)
@@ -125,7 +133,7 @@ class Picture:
     def of(self, x: Any) -> Any:
         """Returns the picture of a value."""
         kind = type(x)
-        if kind in PLAIN:
+        if kind in PLAIN_KINDS:
             return exact(x)
         number = self._numbers.get(id(x))
         if number is not None:
@@ -166,15 +174,15 @@ class Picture:
         """Returns the picture of a container, a module or another object."""
         kind = type(x)
         inner: list[Any] = []
-        if isinstance(x, (*SEQUENCES, dict)) and id(x) not in self._tables:
+        if isinstance(x, (*SEQUENCE_KINDS, dict)) and id(x) not in self._tables:
             if len(x) > min(MOST_ITEMS, MOST_ITEMS_TOGETHER - self._items):
                 return Same(x), len(x)
             self._items += len(x)
-        if isinstance(x, SEQUENCES):
+        if isinstance(x, SEQUENCE_KINDS):
             if not isinstance(x, (tuple, frozenset)):
                 self._views.append(x)
             inner += map(self.of, x)
-            if isinstance(x, tuple) or kind in SEQUENCES:
+            if isinstance(x, tuple) or kind in SEQUENCE_KINDS:
                 return kind, *inner
         elif isinstance(x, dict):
             inner += self.of_table(x)
@@ -231,7 +239,7 @@ class Picture:
             self._note_owner(base, base.__module__)
 
     def _note_owner(self, owner: Any, module: str) -> None:
-        if is_looked_into(module) and not is_installed(module):
+        if is_looked_into(module) and not is_of_package(module):
             self._owners.setdefault(id(owner), (owner, set()))
 
     def of_named(self) -> list[Any]:
@@ -245,7 +253,7 @@ class Picture:
             for owner, known in list(self._owners.values())
             for name in names_to_look_at(owner, self._words, known)
         ]:
-            out += [(name, self.at(partial(entry, table), name)) for table, name in found]
+            out += [(name, self.at(partial(table_entry, table), name)) for table, name in found]
         return out
 
     def _of_tensor(self, x: Any) -> Any:
@@ -268,12 +276,12 @@ class Picture:
             try:
                 value = cell.cell_contents
             except ValueError:
-                out.append(MISSING)
+                out.append(NOTHING_THERE)
             else:
                 self._cells.append(cell)
                 out.append(self.of(value))
         self._functions.append(x)
-        table, names = x.__globals__, names_in(x.__code__)
+        table, names = x.__globals__, names_in_code(x.__code__)
         self._words.update(dict.fromkeys(names))
         out += [self.at(table.get, name) for name in names if name in table]
         # Those that it imports itself.
@@ -304,7 +312,7 @@ class Picture:
             map(keyword_defaults, self._functions),
             map(version, self._tensors),
             map(data, self._holders),
-            (END,),
+            (END_OF_VALUES,),
         )
 
 
@@ -316,12 +324,12 @@ def slots_of(kind: type) -> list[str]:
 
 def slot_of(x: Any, name: str) -> Any:
     """Returns what a slot holds, which may be nothing."""
-    return getattr(x, name, MISSING)
+    return getattr(x, name, NOTHING_THERE)
 
 
-def entry(table: Any, name: str) -> Any:
+def table_entry(table: Any, name: str) -> Any:
     """Returns what a table has under a name, which may be nothing."""
-    return table.get(name, MISSING)
+    return table.get(name, NOTHING_THERE)
 
 
 def names_to_look_at(owner: Any, words: dict[str, None], known: set[str]) -> list[str]:

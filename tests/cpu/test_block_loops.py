@@ -9,7 +9,7 @@ from support.drawn_operands import laid_out
 from functensor.backends.cpu import activations, block_loops, blocks, error_function
 from functensor.backends.cpu.plan.threads import pool
 from functensor.backends.native import machine
-from functensor.backends.native.ufunc_loops import loop_of
+from functensor.backends.native.ufunc_loops import address_of_loop
 
 needs_code = pytest.mark.skipif(not machine.compiles_here(), reason=machine.why_not())
 EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-40, 90.0, -90.0]
@@ -32,7 +32,7 @@ def small_and_soon(monkeypatch):
     """Makes machine code of small work too, after the first call."""
     monkeypatch.setattr(block_loops, "known_kernels", {})
     monkeypatch.setattr(block_loops, "CALLS_BEFORE", 1)
-    monkeypatch.setattr(block_loops, "BLOCK_BYTES", 1 << 8)
+    monkeypatch.setattr(block_loops, "BYTES_OF_LOOPS", 1 << 8)
     monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", 100)
     monkeypatch.setattr(pool.threads, "number", 2)
 
@@ -112,7 +112,7 @@ def looks_at_numbers(x, out):
 def test_a_trial_tells_other_bits():
     block_loops.BlockLoops(looks_at_numbers, 0, np.dtype("f"), {})
     with pytest.raises(block_loops.NotNoted, match="other bits"):
-        block_loops.tried(looks_at_numbers, 0, np.dtype("f"), {})
+        block_loops.tried_loops(looks_at_numbers, 0, np.dtype("f"), {})
     run, x = blocks.blockwise(looks_at_numbers), numbers(1000)
     for _ in range(2):
         np.testing.assert_array_equal(run(x), -x)
@@ -186,9 +186,9 @@ def test_lengths_are_bounded(monkeypatch):
 
 
 def test_loops_of_ufuncs():
-    found = loop_of(np.exp, "ff")
+    found = address_of_loop(np.exp, "ff")
     assert found is not None
     assert found[0]
-    assert found != loop_of(np.exp, "dd")
-    assert loop_of(np.exp, "??") is None
-    assert loop_of(np.frompyfunc(abs, 1, 1), "ff") is None
+    assert found != address_of_loop(np.exp, "dd")
+    assert address_of_loop(np.exp, "??") is None
+    assert address_of_loop(np.frompyfunc(abs, 1, 1), "ff") is None

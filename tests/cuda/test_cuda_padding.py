@@ -56,8 +56,8 @@ def test_products_of_turned_factors_are_those_of_the_operands(sizes, transposed,
     from functensor.backends.cuda.row_layout import limit
 
     monkeypatch.setattr(turned_factors, "HOPPER", limit("generation", 0))
-    monkeypatch.setattr(turned_factors, "FEWEST_OPERATIONS", 1)
-    monkeypatch.setattr(turned_factors, "BYTES_PER_OPERATION", 1)
+    monkeypatch.setattr(turned_factors, "FEWEST_TURNING_OPERATIONS", 1)
+    monkeypatch.setattr(turned_factors, "TURNED_BYTES_PER_OPERATION", 1)
     m, n, k = sizes
     rng = cupy.random.default_rng(0)
     x, y = rng.random((m, k), "f4") - 0.5, rng.random((k, n), "f4") - 0.5

@@ -7,7 +7,7 @@ from support.native import missing
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.cpu.plan.native.segment_run import SegmentRun
-from functensor.jitting.input_orders import OrderedPlan, Steps, axes_in_order, input_orders
+from functensor.jitting.input_orders import OrderedPlan, ReadSteps, axes_in_order, input_orders
 from functensor.testing import assert_allclose
 
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
@@ -85,7 +85,7 @@ def test_slices_are_read_where_they_lie(name, call):
     wanted = function(fnp.asarray(np.array(x, order="C")))
     assert_allclose(jitted(x), wanted, rtol=rtol)
     # Elements of the same strides elsewhere.
-    strides = Steps(stride // x.itemsize for stride in x.strides)
+    strides = ReadSteps(stride // x.itemsize for stride in x.strides)
     later = strides.laid(np.linspace(1, 2, x.size, dtype=x.dtype).reshape(x.shape))
     wanted_later = function(fnp.asarray(np.array(later, order="C")))
     assert_allclose(jitted(later), wanted_later, rtol=rtol)
@@ -205,4 +205,4 @@ def test_strides():
     given += [table[:, ::2].astype(np.int32)[:, ::2], table.astype(complex)[::2]]
     found = ((12, 1), (6, 1), (1, 6), None, None, None, None, None, None, None, None, None, None)
     assert input_orders(given, ()) == found
-    assert all(type(x) in (Steps, type(None)) for x in input_orders(given, ()))
+    assert all(type(x) in (ReadSteps, type(None)) for x in input_orders(given, ()))

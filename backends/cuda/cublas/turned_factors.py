@@ -22,7 +22,7 @@ TILE, MOST_TILES = 64, 65_535
 HOPPER = 9
 # What a product gains is worth copies of these bytes a multiplication and addition, or less; small
 # products gain nothing.
-BYTES_PER_OPERATION, FEWEST_OPERATIONS = 0.005, 1 << 33
+TURNED_BYTES_PER_OPERATION, FEWEST_TURNING_OPERATIONS = 0.005, 1 << 33
 NEITHER_IN_A_ROW = 0, 1
 
 
@@ -36,14 +36,14 @@ def turned_factors(
         transposed: for both factors 1 where it is transposed first.
         operations: how many multiplications the product takes.
     """
-    if transposed != NEITHER_IN_A_ROW or operations < FEWEST_OPERATIONS:
+    if transposed != NEITHER_IN_A_ROW or operations < FEWEST_TURNING_OPERATIONS:
         return first, second, transposed
     smaller = min(first, second, key=lambda x: x.rows * x.columns)
     itemsize = smaller.array.itemsize
     copied = 2 * smaller.rows * smaller.columns * itemsize
     unit = WIDEST_LOAD_BYTES // itemsize
     if (
-        copied > BYTES_PER_OPERATION * operations
+        copied > TURNED_BYTES_PER_OPERATION * operations
         or limit("generation", smaller.array.data.device_id) != HOPPER
         or not (first.is_aligned(unit) and second.is_aligned(unit))
         or smaller.columns % unit

@@ -129,9 +129,9 @@ def fold_kernels(
         final = [sink_of_parts(source, sink, parts, count) for sink in sinks]
     body = FoldBody(source, text, points, outer, final, stored)
     if width > 1:
-        body.across_packs(count, length, Block(columns, threads // columns, width), parts)
+        body.across_packs(count, length, ColumnBlock(columns, threads // columns, width), parts)
     elif across:
-        body.across(count, length, Block(columns, threads // columns, 1), parts)
+        body.across(count, length, ColumnBlock(columns, threads // columns, 1), parts)
     else:
         body.along(length, parts)
     kernels = [text.finished([groups, parts], width)]
@@ -179,7 +179,7 @@ def memory_dtype(dtype: DType) -> DType:
     return np.dtype(np.int32) if accumulator_type(dtype) == "int" else dtype
 
 
-class Block(NamedTuple):
+class ColumnBlock(NamedTuple):
     """The threads of a block that folds columns.
 
     Attributes:
@@ -193,13 +193,13 @@ class Block(NamedTuple):
     width: int
 
 
-def name_threads(text: KernelText, place: str, block: Block) -> None:
+def name_threads(text: KernelText, place: str, block: ColumnBlock) -> None:
     """Adds the numbers of a thread: of its columns within the block, and of its points."""
     columns = block.columns
     text.add(f"const {place} column = threadIdx.x % {columns}, row = threadIdx.x / {columns};")
 
 
-def share(text: KernelText, sinks: Sequence[FoldSink], block: Block) -> None:
+def share_found(text: KernelText, sinks: Sequence[FoldSink], block: ColumnBlock) -> None:
     """Adds the stores of what threads have found, where the first row of threads reads it."""
     width, columns = block.width, block.columns
     for sink in sinks:
@@ -213,7 +213,7 @@ def share(text: KernelText, sinks: Sequence[FoldSink], block: Block) -> None:
     text.add("__syncthreads();")
 
 
-def add_rows(text: KernelText, sinks: Sequence[FoldSink], block: Block) -> None:
+def add_rows(text: KernelText, sinks: Sequence[FoldSink], block: ColumnBlock) -> None:
     """Adds the folds of what other rows of threads have found."""
     if block.rows == 1:
         return
@@ -276,7 +276,7 @@ class FoldBody:
         self._store(parts)
         text.close()
 
-    def across(self, count: int, length: int, block: Block, parts: int) -> None:
+    def across(self, count: int, length: int, block: ColumnBlock, parts: int) -> None:
         """Writes a block for some neighbouring folds: a thread has one, and some of its points."""
         text, place = self.text, self.source.place_type
         name_threads(text, place, block)
@@ -288,13 +288,13 @@ class FoldBody:
         text.unroll("4")
         self._loop(self._over_points(length, block, parts))
         text.close()
-        share(text, self.sinks, block)
+        share_found(text, self.sinks, block)
         text.open(f"if (row == 0 && k < {count})")
         add_rows(text, self.sinks, block)
         self._store(parts)
         text.close()
 
-    def across_packs(self, count: int, length: int, block: Block, parts: int) -> None:
+    def across_packs(self, count: int, length: int, block: ColumnBlock, parts: int) -> None:
         """Writes the same where a thread has neighbouring folds, which it loads at once."""
         text, place = self.text, self.source.place_type
         width, source = block.width, self.source
@@ -325,7 +325,7 @@ class FoldBody:
         store_packs(text, [store.room for store in self.stored], at_first, width)
         text.close()
         text.close()
-        share(text, self.sinks, block)
+        share_found(text, self.sinks, block)
         text.open(f"if (row == 0 && first < {count})")
         self._open_lanes(width)
         add_rows(text, self.sinks, block)
@@ -337,7 +337,7 @@ class FoldBody:
         fold = self.sinks[0].fold
         return fold.axes, fold.operands[0].axes - fold.axes
 
-    def _over_points(self, length: int, block: Block, parts: int) -> str:
+    def _over_points(self, length: int, block: ColumnBlock, parts: int) -> str:
         """Returns the head of the loop over a thread's points."""
         place, rows = self.source.place_type, block.rows
         begin = f"part * {rows} + row" if parts > 1 else "row"
@@ -393,7 +393,7 @@ def finishing_kernel(
     place = source.place_type
     threads = FOLD_THREADS if source.lanes > 1 else 1
     columns = min(COLUMNS, threads) if is_across(sinks[0].fold) else 1
-    block = Block(columns, threads // columns, 1)
+    block = ColumnBlock(columns, threads // columns, 1)
     text = KernelText(name, threads, place)
     begin, step, writes = "threadIdx.x", threads, "threadIdx.x == 0"
     if columns == 1:
@@ -412,7 +412,7 @@ def finishing_kernel(
     if columns == 1:
         over_block(text, sinks)
     else:
-        share(text, sinks, block)
+        share_found(text, sinks, block)
     text.open(f"if ({writes})")
     if columns > 1:
         add_rows(text, sinks, block)

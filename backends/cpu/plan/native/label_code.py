@@ -12,11 +12,11 @@ from ....native.tables import returned_unless
 if TYPE_CHECKING:
     from ....annotations import DType
 
-__all__ = ["Labels", "lanes_of", "write_label_test", "wrong_label"]
+__all__ = ["LabelTests", "label_lanes", "write_label_test", "wrong_label"]
 
 
-class Labels(NamedTuple):
-    """Labels that are tested.
+class LabelTests(NamedTuple):
+    """LabelTests that are tested.
 
     Attributes:
         address: the name of their address.
@@ -31,20 +31,20 @@ class Labels(NamedTuple):
     bounds: Sequence[int]
 
 
-def write_label_test(lines: Lines, labels: Labels, status: int) -> None:
+def write_label_test(lines: Lines, labels: LabelTests, status: int) -> None:
     """Writes the return of a status where a label is out of bounds."""
     if labels.size:
-        lanes = min(lanes_of(labels.dtype), 1 << labels.size.bit_length() - 1)
+        lanes = min(label_lanes(labels.dtype), 1 << labels.size.bit_length() - 1)
         wrong = wrong_label(lines, labels, ("0", str(labels.size)), lanes)
         returned_unless(lines, lines.let(f"xor i1 {wrong}, true"), status)
 
 
-def lanes_of(dtype: DType) -> int:
+def label_lanes(dtype: DType) -> int:
     """Returns how many labels are tested at a time."""
     return LANE_BYTES // dtype.itemsize
 
 
-def wrong_label(lines: Lines, labels: Labels, ends: tuple[str, str], lanes: int) -> str:
+def wrong_label(lines: Lines, labels: LabelTests, ends: tuple[str, str], lanes: int) -> str:
     """Writes the test of some labels; returns the name of what says whether one is out of bounds.
 
     A step of the loop tests a vector of labels. The last step ends with the last label, and so may
@@ -57,7 +57,7 @@ def wrong_label(lines: Lines, labels: Labels, ends: tuple[str, str], lanes: int)
         lanes: how many are tested at a time, of at least as many.
     """
     address, dtype, _, bounds = labels
-    low, high = within(dtype, bounds)
+    low, high = within_bounds(dtype, bounds)
     if low > high:
         return "true"
     element = f"i{8 * dtype.itemsize}"
@@ -75,7 +75,7 @@ def wrong_label(lines: Lines, labels: Labels, ends: tuple[str, str], lanes: int)
     begin = lines.let(f"select i1 {late}, i64 {last}, i64 {place}")
     there = lines.let(f"getelementptr {element}, ptr {address}, i64 {begin}")
     label = lines.let(f"load {kind}, ptr {there}, align {dtype.itemsize}")
-    # Labels below the lowest wrap around, and are above the highest.
+    # LabelTests below the lowest wrap around, and are above the highest.
     above = lines.let(f"sub {kind} {label}, {splat(element, low, lanes)}")
     large = lines.let(f"icmp ugt {kind} {above}, {splat(element, high - low, lanes)}")
     lines.add(f"{worst} = or {marks} {found}, {large}")
@@ -88,7 +88,7 @@ def wrong_label(lines: Lines, labels: Labels, ends: tuple[str, str], lanes: int)
     return lines.call(f"llvm.vector.reduce.or.{overloaded('i1', lanes)}", "i1", [(marks, worst)])
 
 
-def within(dtype: DType, bounds: Sequence[int]) -> tuple[int, int]:
+def within_bounds(dtype: DType, bounds: Sequence[int]) -> tuple[int, int]:
     """Returns the lowest and the highest label within bounds that a dtype has.
 
     Numbers of 64 bits are places as NumPy takes them, of which the largest are negative.

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("LayOut", "below", "broadcast_strides", "c_strides", "extent", "flip_key"),
-    *("identity_of", "in_c_order", "in_grid_order", "reshaped_strides", "strides_of", "unjoined"),
+    *("identity_of", "in_c_order", "in_grid_order", "memory_strides", "reshaped_strides"),
+    "unjoined",
 ]
 
 
@@ -75,7 +76,7 @@ def identity_of(x: Any) -> Any:
     return x if is_variable(x) else id(x)
 
 
-def strides_of(x: Any) -> tuple[int, ...] | None:
+def memory_strides(x: Any) -> tuple[int, ...] | None:
     """Returns the strides of an input that has steps in memory; None of all else."""
     return getattr(x, "strides", None) if is_variable(x) else None
 

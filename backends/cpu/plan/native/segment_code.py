@@ -22,7 +22,7 @@ from ....native.scratch import scratch_bytes
 from ..codegen.operands import is_variable
 from ..labels import LabelRead
 from .elementwise_nodes import operand_dtype, operand_shape
-from .label_code import Labels, write_label_test
+from .label_code import LabelTests, write_label_test
 from .layout_code import write_layout_test
 from .layouts import (
     LayOut,
@@ -32,7 +32,7 @@ from .layouts import (
     flip_key,
     identity_of,
     in_c_order,
-    strides_of,
+    memory_strides,
 )
 from .native_run import SMALLEST_EFFORT_TO_SHARE, in_place_pairs
 from .region_graph import NotNative
@@ -180,7 +180,7 @@ class SegmentCode:
             shape, dtype = operand_shape(x), operand_dtype(x)
             if not dtype.isnative:
                 raise NotNative(dtype)
-            lying = LayOut(x, 0, shape, strides_of(x) or c_strides(shape))
+            lying = LayOut(x, 0, shape, memory_strides(x) or c_strides(shape))
             known = self._lying[identity_of(x)] = lying
             self.arrays.append(x)
         return known
@@ -348,7 +348,7 @@ class SegmentCode:
         """
         read = {identity_of(x.owner) for call in self._calls for x in call.given}
         self.arrays = [x for x in self.arrays if identity_of(x) in read]
-        self.arrays.sort(key=lambda x: strides_of(x) is not None)
+        self.arrays.sort(key=lambda x: memory_strides(x) is not None)
 
     def owners(self, outputs: Sequence[VariableLike]) -> list[VariableLike]:
         """Returns the variables whose memory is needed for some of its variables."""
@@ -366,7 +366,7 @@ class SegmentCode:
         self._pointers: dict[Any, str] = {}
         given = [*map(identity_of, self.arrays), *outputs]
         self._numbers_of_objects = {x: number for number, x in enumerate(given)}
-        steps = sum(strides_of(x) is not None for x in self.arrays)
+        steps = sum(memory_strides(x) is not None for x in self.arrays)
         behind = len(self.arrays)
         for ends in ((0, behind - steps), (behind, len(given))) if steps else ((0, len(given)),):
             write_layout_test(lines, self._object, ends, WRONG_LAYOUT)
@@ -476,9 +476,9 @@ class SegmentCode:
         for number, *bounds in call.labels:
             x = call.given[number]
             known = self._pointer(x), operand_dtype(x.owner), prod(x.shape), bounds
-            self._write_label_test(Labels(*known), module)
+            self._write_label_test(LabelTests(*known), module)
 
-    def _write_label_test(self, labels: Labels, module: Module) -> None:
+    def _write_label_test(self, labels: LabelTests, module: Module) -> None:
         """Writes the test of labels."""
         write_label_test(self.lines, labels, WRONG_LABEL)
 

@@ -21,7 +21,7 @@ from ..equations import Writer
 from ..labels import LabelRead, write_label_tests
 from ..regions.axis_order import memory_orders
 from .elementwise_nodes import operand_shape
-from .layouts import LayOut, strides_of
+from .layouts import LayOut, memory_strides
 from .native_loops import code_with_loops
 from .number_kernels import uses_in_program
 from .region_kernels import RegionKernels
@@ -72,7 +72,7 @@ class Segment(SegmentRun):
         keeps_lock = code.effort <= LARGEST_LOCKED_EFFORT and not code.is_shared
         sizes = len(code.arrays), len(outputs)
         is_checked = bool(code.checked or code.computed_labels)
-        steps = sum(strides_of(x) is not None for x in code.arrays)
+        steps = sum(memory_strides(x) is not None for x in code.arrays)
         super().__init__(*sizes, code.is_shared, keeps_lock, is_checked, steps)
         self.code = code
         self.outputs = tuple(outputs)

@@ -21,7 +21,7 @@ from ..codegen.operands import is_variable
 from ..threads.pool import threads
 from .copies import CopiedPart, copy_kernel
 from .elementwise_nodes import operand_dtype, operand_shape
-from .label_code import Labels
+from .label_code import LabelTests
 from .layouts import LayOut, broadcast_strides, in_c_order
 from .matrix_pairs import strides_in_rows
 from .native_run import STREAM_EFFORT, has_gathers
@@ -277,7 +277,7 @@ class SharedSegment(SegmentWithLoops):
         if self.is_shared:
             opened_and_closed(self.lines, module, objects + 1)
 
-    def _write_label_test(self, labels: Labels, module: Module) -> None:
+    def _write_label_test(self, labels: LabelTests, module: Module) -> None:
         if not self.is_shared or labels.size * labels.dtype.itemsize < SMALLEST_SHARED_LABELS:
             super()._write_label_test(labels, module)
             return

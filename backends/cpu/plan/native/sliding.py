@@ -131,7 +131,7 @@ class Sliding(NamedTuple):
 
     @property
     def chained_loops(self) -> int:
-        """How many of the loops over terms, from the innermost on, add them up one by one.
+        """The number of the loops over terms, from the innermost on, that add them up one by one.
 
         NumPy's kernels have BLAS add up the same: all terms, or of a derivative those of each row
         of the kernel.

@@ -32,7 +32,7 @@ from ....native.printer import Module
 from ....native.scratch import scratch_bytes
 from ....native.tables import element
 from ..threads.matmul import BLAS_TILE_ROWS, FEWEST_TILES
-from .label_code import Labels, lanes_of, wrong_label
+from .label_code import LabelTests, label_lanes, wrong_label
 
 if TYPE_CHECKING:
     from ....annotations import DType
@@ -126,14 +126,14 @@ class LabelsInParts(WorkInParts):
         parts: how many parts there are.
     """
 
-    def __init__(self, labels: Labels, parts: int) -> None:
+    def __init__(self, labels: LabelTests, parts: int) -> None:
         super().__init__(parts)
         self._labels = labels
 
     def _write(self, lines: Lines, module: Module) -> None:
         ends = self._edges(lines, self._labels.size)
         labels = self._labels._replace(address=element(lines, "%room", 0))
-        wrong = wrong_label(lines, labels, ends, lanes_of(labels.dtype))
+        wrong = wrong_label(lines, labels, ends, label_lanes(labels.dtype))
         some, end = lines.label("some"), lines.label("end")
         lines.add(f"br i1 {wrong}, label %{some}, label %{end}")
         lines.begin(some)

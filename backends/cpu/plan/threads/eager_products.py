@@ -35,7 +35,7 @@ MOST_LAYOUTS = 512
 # So many products of a layout are measured on one thread, before threads share others.
 CALLS_ALONE = 3
 # What makes the functions of machine code comes last.
-NEEDED = "hashlib", "....native.product_parts"
+NEEDED_BY_PRODUCTS = "hashlib", "....native.product_parts"
 # BLAS's number for operands as they are given; transposed ones have the next one.
 AS_GIVEN = 111
 # Products of fewer rows, columns, or terms are not computed as those of matrices.
@@ -177,7 +177,8 @@ class Multipliers:
             from ....native.machine import in_step  # only where there is large work
 
             # In the child of a fork in the middle of an import nobody could import the module.
-            imported = [partial(in_step, import_module, name, __package__) for name in NEEDED]
+            import_one = partial(in_step, import_module)
+            imported = [partial(import_one, name, __package__) for name in NEEDED_BY_PRODUCTS]
             self._job = later(partial(self.make, char, imported))
         return None
 

@@ -81,7 +81,11 @@ def has_hydra():
 def test_a_killed_rank_is_named_where_the_launcher_lets_the_others_go_on():
     """Each process has a launcher of its own, as on four hosts."""
     hosts = ("-launcher", "fork", "-hosts", "a,b,c,d", "-ppn", "1")
-    code, said = run("dies", "-disable-auto-cleanup", *hosts)
+    for _ in range(8):
+        code, said = run("dies", "-disable-auto-cleanup", *hosts)
+        # The launcher itself may end by a broken pipe, and with it what processes have to say.
+        if code != -signal.SIGPIPE:
+            break
     assert code != 0
     assert said.count("DistributedError: rank 2 died\n") == 3
 

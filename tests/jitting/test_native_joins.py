@@ -118,7 +118,7 @@ def test_dtypes(dtype):
         return joined, fnp.stack([x, y]), fnp.stack([x, ~y if dtype == "?" else -y], 1)
 
     check(call, x, y, rtol=1e-3 if dtype == "f2" else 1e-6)
-    check(lambda x, y: fnp.concatenate([x, y], 1).astype("c8") * 2, x, y, rtol=1e-3)
+    check(lambda x, y: fnp.concatenate([x, y], 1).astype("c8") * 2, x, y, rtol=1e-6)
 
 
 def test_parts_are_computed_where_they_lie():

@@ -153,9 +153,11 @@ class SharedSegment(SegmentWithLoops):
         # Sums of parts are decided now, by what came before.
         fits |= accompanies and self.is_shared
         if not fits or any(r.imag is not None or r.node.dtype.char not in "fd" for r in late):
-            if accompanies and not late:
-                self._accompanying[len(self._calls)] = partial(region_in_parts, region, count)
+            number = len(self._calls)
             super()._add_region(region, given, outs)
+            # Noted behind the call: a region that is refused has none, and its number is another's.
+            if accompanies and not late:
+                self._accompanying[number] = partial(region_in_parts, region, count)
             return
         work = region_in_parts(region, count)
         if work.memory > MOST_SCRATCH:

@@ -67,6 +67,19 @@ def test_programs(both, numbers, returned, how):
         check_calls(program, jitted, first, second, how == "donated")
 
 
+def test_a_refused_region_leaves_nothing_to_the_next_call():
+    def program(x):
+        soft = fnp.logaddexp(x * 1.0, 0.0)
+        both = fnp.stack([soft, x * 1.0])
+        return both <= soft, fnp.sinh((both <= soft).astype("f2")), fnp.log10(fnp.tanh(both))
+
+    x = np.random.default_rng(0).integers(-9, 9, (31, 2, 3, 16)).astype("i2")
+    with limits("blocks"):
+        jitted = ft.jit(program).compile(x)
+    for found, wanted in zip(jitted(x), program(fnp.asarray(x)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-3)
+
+
 @contextmanager
 def told(jitted, operands):
     """Adds the program to what a failed assertion says."""

@@ -1,9 +1,13 @@
-"""A training on four processes, of which one or all fail in the way that the command line says."""
+"""A training on four processes, of which one or all fail in the way that the command line says.
+
+Each process writes its errors to a file of its own: through a launcher they come mixed.
+"""
 
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 from mpi4py import MPI
 
@@ -38,7 +42,9 @@ def block():
     time.sleep(600)
 
 
-def main(how):
+def main(how, folder):
+    with (Path(folder) / str(MPI.COMM_WORLD.rank)).open("w") as errors:
+        os.dup2(errors.fileno(), sys.stderr.fileno())
     ft.distributed.set_timeout(60.0 if how in ("raises", "is interrupted", "dies") else 3.0)
     if how == "is not there" and MPI.COMM_WORLD.rank == 2:
         time.sleep(600)

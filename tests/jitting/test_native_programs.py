@@ -54,6 +54,9 @@ def limits(how):
     st.integers(0, 255),
     st.sampled_from(["plain", "plain", "blocks", "teams", "donated"]),
 )
+@example(  # NumPy's tangent is three units in the last place away
+    ([np.full(64, 0.5, "f4")], [np.full(64, 1.5867028, "f4")]), [(0, 29, 0, 0)], 0, "plain"
+)
 def test_programs(both, numbers, returned, how):
     first, second = both
     program = drawn_program(first, numbers, returned)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -329,14 +329,21 @@ class Backend(Protocol):
         """Imports what plans are made with, so that the first one does not wait for it."""
         return
 
-    def kept_plan(self, tell: Callable[[], Any], make: Callable[[], Any]) -> Any:
+    def kept_plan(
+        self,
+        tell: Callable[[], Any],
+        make: Callable[[], Any],
+        keys: Collection[str] | None = None,
+    ) -> Any:
         """Returns a plan of machine code from the disk, or makes it, and keeps it there.
 
         Args:
             tell: returns the text of its program, with the constants; or None.
             make: returns the plan; or None.
+            keys: those of plans, of which it is to be one that is there; otherwise None is
+                returned.
         """
-        return make()
+        return make() if keys is None else None
 
     def load_native_plans(self) -> None:
         """Imports what plans of machine code are made with."""

@@ -3,8 +3,9 @@
 Every line is of fresh processes that call a jitted step again and again until `explain()` says what
 stays: first without a cache on the disk, then with one that an earlier process has filled.
 `wait` is from the first call until then, `of it first` the first call, and `calls` how many there
-were. `cpu` is the time that the thread which compiles had a core: on a busy machine it tells more.
-The least of `--rounds` is printed, in milliseconds.
+were. `cpu` is the time that the thread which compiles had a core: on a busy machine it tells more;
+it has nothing to do where an earlier process has decided for machine code. The least of `--rounds`
+is printed, in milliseconds.
 """
 
 from __future__ import annotations
@@ -56,7 +57,13 @@ def wait_for(workload: str) -> dict[str, Any]:
         last = jitted.explain().splitlines()[-1]
         stays = next((how for how in ("as machine code", "over NumPy") if how in last), "")
     wait = time.perf_counter() - begun
-    return {"wait": wait, "first": first, "cpu": sum(compiling), "calls": calls, "stays": stays}
+    return {
+        "wait": wait,
+        "first": first,
+        "cpu": sum(compiling) or None,
+        "calls": calls,
+        "stays": stays,
+    }
 
 
 def measured(workload: str, folder: str, threads: int) -> dict[str, Any]:
@@ -73,7 +80,8 @@ def measured(workload: str, folder: str, threads: int) -> dict[str, Any]:
 
 def line_of(workload: str, cache: str, answers: Sequence[dict[str, Any]]) -> list[str]:
     """The line of some processes."""
-    least = [milliseconds(min(answer[figure] for answer in answers)) for figure in FIGURES]
+    times = [[a[figure] for a in answers if a[figure] is not None] for figure in FIGURES]
+    least = [milliseconds(min(found, default=None)) for found in times]
     calls = str(min(answer["calls"] for answer in answers))
     return [workload, cache, *least, calls, answers[-1]["stays"] or "not decided"]
 

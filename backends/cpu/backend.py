@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -225,17 +225,24 @@ class NumpyBackend(protocol.Backend):
         for name in NATIVE_PLANS:
             import_module(f".plan.{name}", __package__)
 
-    def kept_plan(self, tell: Callable[[], Any], make: Callable[[], Any]) -> Any:
+    def kept_plan(
+        self,
+        tell: Callable[[], Any],
+        make: Callable[[], Any],
+        keys: Collection[str] | None = None,
+    ) -> Any:
         """Returns a plan of machine code from the disk, or makes it, and keeps it there.
 
         Args:
             tell: returns the text of its program, with the constants; or None.
             make: returns the plan; or None.
+            keys: those of plans, of which it is to be one that is there; otherwise None is
+                returned.
         """
         from ..native.machine import in_step  # only where machine code is made
 
         kept = in_step(import_module, ".plan.native.kept_plans", __package__)
-        return kept.kept_or_made(tell, make)
+        return kept.kept_or_made(tell, make) if keys is None else kept.kept_among(keys, tell, make)
 
     def loop(self, program: ProgramLike, loop: protocol.Loop) -> Any:
         """Returns what runs a program again and again, as one generated function."""

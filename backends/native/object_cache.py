@@ -1,5 +1,7 @@
 """Object files on the disk, which later processes take in place of compiling anew, and plans.
 
+Beside them are notes about the machine, and about which plans were quicker than others.
+
 A file is named by a hash of all that its contents follow from, and begins with a checksum. A file
 that is damaged or another user's counts as absent, and so does everything where the disk is full or
 read-only: the cache only saves time. Files appear under their names when they are complete, so that
@@ -15,13 +17,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["FORMAT", "MACHINE", "PLAN", "ObjectCache", "user_cache"]
+__all__ = ["CHOSEN_PLANS", "FORMAT", "MACHINE", "PLAN", "ObjectCache", "user_cache"]
 
 # Raised when the same text would be compiled to other code: other passes, another convention.
 FORMAT = 2
 HEADER = f"functensor object {FORMAT}\n".encode()
 DIGEST = 32
-OBJECT, PLAN, MACHINE, UNFINISHED = ".o", ".plan", ".machine", ".part"
+OBJECT, PLAN, MACHINE, CHOSEN_PLANS = ".o", ".plan", ".machine", ".chosen"
+UNFINISHED = ".part"
 LIMIT = 256 * 2**20
 # What is left of the limit, once it was exceeded.
 KEPT = 0.75
@@ -116,7 +119,7 @@ class ObjectCache:
                 # Others may drop it meanwhile.
                 with suppress(OSError):
                     facts = entry.stat(follow_symlinks=False)
-                    if entry.name.endswith((OBJECT, PLAN, MACHINE)):
+                    if entry.name.endswith((OBJECT, PLAN, MACHINE, CHOSEN_PLANS)):
                         yield facts.st_mtime, facts.st_size, entry.path
                     elif entry.name.endswith(UNFINISHED) and is_older(facts, AN_HOUR):
                         os.unlink(entry.path)

@@ -75,7 +75,7 @@ def quickest(made: Compiled, buffers: Values) -> Values:
 
 def _runner(program: Program, watched: bool) -> Callable[[Values], Values]:
     made, own = compiled_body(program)
-    if made.plan is not None:
+    if made.on_cpu:
         plan = made.watched() if watched else partial(quickest, made)
         return outputs_in_order(program, own, plan)
 

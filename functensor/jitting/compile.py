@@ -50,8 +50,7 @@ class Compiled:
 
     Attributes:
         staged: the same.
-        program: the same, optimized.
-        plan: the plan over NumPy, which takes and returns buffers; None on a GPU.
+        on_cpu: whether all of it is computed there.
         run: the same, or a quicker one of the same results; None where values are on several
             devices, so that the program is run operation by operation.
         tiers: what decides which; None there.
@@ -61,12 +60,13 @@ class Compiled:
         "__weakref__",
         "_claimant",
         "_claims",
+        "_plan",
+        "_program",
         "_watched",
         "_weak",
         "donated",
         "name",
-        "plan",
-        "program",
+        "on_cpu",
         "returned",
         "run",
         "staged",
@@ -78,26 +78,54 @@ class Compiled:
     ) -> None:
         self.name = program.name
         self.staged = program
-        self.program = optimized(program)
-        self.plan: Any = None
+        self._program: Program | None = None
+        self._plan: Any = None
         self.run: Any = None
         self.tiers: Tiers | GpuTiers | None = None
-        if is_planned(self.program):
-            self.program = fusion(self.program)
-            self.plan = get_backend("numpy").plan(self.program, tuple(donated))
-            self.run = self.tiers = Tiers(self, program, donated)
+        self.on_cpu = is_planned(program)
+        if not self.on_cpu:
+            # What nobody needs may be on another device.
+            self._program = optimized(program)
+            self.on_cpu = is_planned(self._program)
+        self.donated = tuple(donated)
+        if self.on_cpu:
+            self.run = self.tiers = tiers = Tiers(self, program, donated)
+            if not tiers.take_earlier_choice():
+                _ = self.plan
         elif (device := gpu_of(self.program)) is not None:
             self.run = self.tiers = GpuTiers(self, program, device, donated)
-        self.donated = tuple(donated) if self.run is not None else ()
+        else:
+            self.donated = ()
         self.returned = tuple(returned) if self.donated else ()
         # Of the inputs that are donated numbers that a GPU's kernels take, and all others.
-        on_gpu, inputs = self.plan is None, program.inputs
-        numbers = [i for i in self.donated if on_gpu and is_number_of_host(inputs[i])]
+        inputs = program.inputs
+        numbers = [i for i in self.donated if not self.on_cpu and is_number_of_host(inputs[i])]
         memory = [i for i in self.donated if i not in numbers]
         self._claims = numbers, memory, slot_places(memory)
         self._claimant = f"jit of {self.name}"
         self._watched: Any = None
         self._weak = [(i, x.type.weak) for i, x in enumerate(program.inputs) if x.type.weak]
+
+    @property
+    def program(self) -> Program:
+        """The program, optimized."""
+        if self._program is None:
+            self._program = optimized(self.staged)
+            if self.on_cpu:
+                self._program = fusion(self._program)
+        return self._program
+
+    @property
+    def plan(self) -> Any:
+        """The plan over NumPy, which takes and returns buffers; None on a GPU."""
+        if self._plan is None and self.on_cpu:
+            self._plan = get_backend("numpy").plan(self.program, self.donated)
+        return self._plan
+
+    def forget_plan(self) -> None:
+        """Lets memory go that the plan over NumPy keeps, where there is one."""
+        if self._plan is not None:
+            self._plan.forget()
 
     def __call__(self, values: Sequence[Any]) -> Values:
         """Computes the outputs of a flat list of arrays, as arrays."""
@@ -139,7 +167,7 @@ class Compiled:
         a constant: what made it was computed while the function was staged, and is not reported.
         Nor is a number of Python's that the dtype of an operation lacks: plans hold it converted.
         """
-        if self._watched is None and self.plan is not None:
+        if self._watched is None and self.on_cpu:
             constants = constants_of_bodies(self.program)
             hidden = has_number_too_large(self.program) or any(map(may_be_infinite, constants))
             self._watched = not hidden and get_backend("numpy").plan(self.program, watched=True)

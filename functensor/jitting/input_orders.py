@@ -136,12 +136,15 @@ class OrderedPlan:
 
     Attributes:
         source, called, has_machine_code, tells: those of the plan.
+        key: empty: plans on the disk are found for C order alone.
 
     Args:
         plan: the plan.
         orders: the axes by which arguments are transposed, and the strides of others.
         make: makes the plan for C order.
     """
+
+    key = ""
 
     def __init__(self, plan: Any, orders: InputOrders, make: Callable[[], Any]) -> None:
         self._plan = plan

@@ -53,7 +53,7 @@ def reported_run(entry: StagedEntry, leaves: Values, told: Told, again: Callable
     # part in one run.
     seen = program.has_effect() or program.exchanges()
     unknown = entry.captured or seen or program.replaced
-    if unknown or entry.compiled.plan is None:
+    if unknown or not entry.compiled.on_cpu:
         return silently(again, ())
     if plan is None:
         silently(again, ())

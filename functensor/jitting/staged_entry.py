@@ -68,7 +68,7 @@ class StagedEntry:
     def takes_buffers(self) -> bool:
         """Says whether the compiled form alone, of the leaves' buffers, gives all results'."""
         passes = any(i is not None for i in self._passed)
-        return self._computes and not passes and self.compiled.plan is not None
+        return self._computes and not passes and self.compiled.on_cpu
 
     def wants_guard(self, missed: bool) -> bool:
         """Says whether a guard is to be made: there is none, or it gives calls of the kind up.

@@ -1,13 +1,14 @@
 """Two tiers: a plan over NumPy runs at once, and one of machine code takes over if it is quicker.
 
 Machine code is compiled in a thread of its own, once a plan has run for a while. Nobody waits for
-it. Its first calls are compared with those of the plan over NumPy, and the quicker one stays.
+it. Its first calls are compared with those of the plan over NumPy, and the quicker one stays. Where
+that was machine code, later processes take it from the disk in their first call.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from importlib import import_module
 from time import perf_counter
@@ -28,6 +29,7 @@ from ..passes.pipeline import optimized
 from ..passes.region_gathers import is_gather, is_in_bounds
 from ..passes.scatter_updates import scatter_updates, scatters_as_updates
 from ..programs.program import used
+from .earlier_choices import chosen_keys, note_choice
 from .input_orders import InputOrders, OrderedPlan, input_orders, with_inputs_in_order
 
 if TYPE_CHECKING:
@@ -64,8 +66,12 @@ COMPILERS = frozenset({"cupy", "cupy_backends", "cuda"})
 class Runs(Protocol):
     """A compiled program: its plan over NumPy, and the plan that runs."""
 
-    plan: Any
     run: Any
+
+    @property
+    def plan(self) -> Any: ...
+
+    def forget_plan(self) -> None: ...
 
 
 class Tiers:
@@ -83,7 +89,6 @@ class Tiers:
         self._fixed = frozenset([*donated, *returned_inputs(program)])
         # How the arguments lay that were seen last.
         self._orders: InputOrders = ()
-        self._numpy: Callable[..., Any] = compiled.plan
         self._native: Any = None
         self._job: Any = None
         # Whether a thread of the user's compiles, which is not to wait for the jobs of others.
@@ -97,11 +102,29 @@ class Tiers:
         native = self._native
         if native is None:
             self.note_orders(buffers)
+        plan = self._numpy() if native is None else native
         begun = perf_counter()
-        outs = (self._numpy if native is None else native)(buffers)
+        outs = plan(buffers)
         took = perf_counter() - begun
         self.note_time(took, native)
         return outs  # type: ignore[no-any-return]
+
+    def _numpy(self) -> Any:
+        compiled = self._compiled()
+        return None if compiled is None else compiled.plan
+
+    def take_earlier_choice(self) -> bool:
+        """Takes machine code that an earlier process has found to be quicker; says if it was there.
+
+        The plan over NumPy is then made when somebody asks for it.
+        """
+        keys = chosen_keys(self._program)
+        if not keys or self._refusal() or not loads_at_once():
+            return False
+        plan = native_plan(self._program, self._donated, keys)
+        if plan is not None:
+            self.settle(plan, MACHINE_CODE)
+        return plan is not None
 
     @property
     def machine_code(self) -> Any:
@@ -133,8 +156,10 @@ class Tiers:
             numpy, other = (min(found, default=0.0) for found in self._times)
             if other <= MOST_OF_NUMPYS_TIME * numpy:
                 self.settle(native, MACHINE_CODE)
+                if native.key:
+                    note_choice(self._program, native.key)
             else:
-                self.settle(self._numpy, "over NumPy, which was quicker than machine code")
+                self.settle(None, "over NumPy, which was quicker than machine code")
 
     @property
     def source(self) -> str:
@@ -167,7 +192,7 @@ class Tiers:
         """Begins to compile in another thread, unless that is not to be."""
         why = self._refusal()
         if why:
-            self.settle(self._numpy, f"over NumPy: {why}")
+            self.settle(None, f"over NumPy: {why}")
             return
         from ..backends.native.background import later_for  # only where machine code is made
 
@@ -176,11 +201,11 @@ class Tiers:
     def finish(self) -> None:
         """Compiles machine code, unless that is not to be, and decides for it."""
         compiled = self._compiled()
-        if compiled is None or compiled.run not in (self, compiled.plan):
-            return  # it runs as machine code
+        if compiled is None or self.note == MACHINE_CODE:
+            return
         why = self._refusal()
         if why:
-            self.settle(self._numpy, f"over NumPy: {why}")
+            self.settle(None, f"over NumPy: {why}")
             return
         if self._job is not None and self._job.begun:
             # Another thread compiles it already.
@@ -213,11 +238,11 @@ class Tiers:
         try:
             plan = self._native_plan()
         except Exception as error:
-            self.settle(self._numpy, f"over NumPy: compiling failed with {error!r}")
+            self.settle(None, f"over NumPy: compiling failed with {error!r}")
             tell_failure(self._program, error)
             return
         if plan is None:
-            self.settle(self._numpy, "over NumPy: nothing in it would be machine code")
+            self.settle(None, "over NumPy: nothing in it would be machine code")
         else:
             self._native = plan
 
@@ -229,15 +254,28 @@ class Tiers:
         make = partial(native_plan, self._program, self._donated)
         return None if plan is None else OrderedPlan(plan, orders, make)
 
-    def settle(self, plan: Callable[..., Any], note: str) -> None:
-        """Decides for one of the plans, and lets the memory of the other go."""
+    def settle(self, native: Any, note: str) -> None:
+        """Decides for machine code, or for the plan over NumPy, and lets the other's memory go.
+
+        Args:
+            native: the plan of machine code; None for the other one.
+            note: says so.
+        """
         self.note = note
         compiled = self._compiled()
         if compiled is not None:
-            compiled.run = plan
-            if plan is not compiled.plan:
-                compiled.plan.forget()
+            compiled.run = compiled.plan if native is None else native
+            if native is not None:
+                compiled.forget_plan()
         self._native = None
+
+
+def loads_at_once() -> bool:
+    """Says whether objects on the disk are loaded without LLVM, and nobody is within it."""
+    from ..backends.native.machine import Inside  # only where there is machine code
+    from ..backends.native.object_loader import can_load
+
+    return can_load() and not Inside.step
 
 
 def returned_inputs(program: Program) -> list[int]:
@@ -271,7 +309,9 @@ def count_of_equations(program: Program) -> int:
     return len(equations) + sum(map(count_of_equations, bodies))
 
 
-def native_plan(program: Program, donated: Sequence[int]) -> Any:
+def native_plan(
+    program: Program, donated: Sequence[int], keys: Collection[str] | None = None
+) -> Any:
     """Returns the plan of a staged program whose elementwise work is machine code; None without.
 
     It is on the disk where an earlier process has made it.
@@ -279,10 +319,10 @@ def native_plan(program: Program, donated: Sequence[int]) -> Any:
     Args:
         program: as it was staged.
         donated: the numbers of the inputs whose memory results may take.
+        keys: those of plans on the disk, of which it is to be one; without them it is made.
     """
-    return get_backend("numpy").kept_plan(
-        partial(told_as_text, program, donated), partial(scheduled_plan, program, donated)
-    )
+    tell, make = partial(told_as_text, program, donated), partial(scheduled_plan, program, donated)
+    return get_backend("numpy").kept_plan(tell, make, keys)
 
 
 def told_as_text(program: Program, donated: Sequence[int]) -> Any:

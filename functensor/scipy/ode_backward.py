@@ -299,6 +299,11 @@ class Whole:
         self.plan = ByIntervals(call, equations)
         self.tiers = Tiers(self, program_of_way_back(call.ode, call.adjoint, equations), ())
         self.run: Any = self.tiers
+        self.tiers.take_earlier_choice()
+
+    def forget_plan(self) -> None:
+        """Lets memory go that the plan over NumPy keeps."""
+        self.plan.forget()
 
     def __call__(self, buffers: Sequence[Buffer]) -> Values:
         """Returns the cotangents."""

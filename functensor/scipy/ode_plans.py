@@ -193,6 +193,11 @@ class Solver:
         self.inputs = plan.inputs
         self.tiers = Tiers(self, whole, ())
         self.run: Callable[[Sequence[Buffer]], Values] = self.tiers
+        self.tiers.take_earlier_choice()
+
+    def forget_plan(self) -> None:
+        """Lets memory go that the plan over NumPy keeps."""
+        self.plan.forget()
 
     def __call__(self, buffers: Sequence[Buffer]) -> Values:
         """Returns the vector at the times, and where the solution ended."""

@@ -106,7 +106,7 @@ def test_the_wait_for_machine_code():
     assert heading.startswith("workload")
     assert heading.endswith("what stays")
     for line, cache in ((empty, "empty"), (filled, "filled")):
-        number = r"[\d.,]+"
+        number = r"(-|[\d.,]+)"
         stays = "(as machine code|over NumPy)"
         assert re.fullmatch(rf"logreg\s+{cache}(\s+{number}){{4}}\s+{stays}", line), line
 

@@ -73,10 +73,12 @@ class CpuPlan:
         has_machine_code: whether machine code computes a part of it.
         called: the equations that it does by calls of their own, as loops of Python.
         tells: whether `told` knows where NaN and infinity may have been made.
+        key: what it is kept by on the disk; empty where it is not kept.
     """
 
     def __init__(self, parts: PlanParts) -> None:
         self.name = parts.name
+        self.key = ""
         self._text = parts.text
         self._kept = parts.kept
         self._scope = parts.scope

@@ -16,7 +16,7 @@ import io
 import marshal
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import CodeType, FunctionType
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ....native.code import Code
     from ..annotations import EquationLike
 
-__all__ = ["keep_plan", "kept_or_made", "kept_plan", "plan_key"]
+__all__ = ["keep_plan", "kept_among", "kept_or_made", "kept_plan", "plan_key"]
 
 # Raised when files of plans have other contents.
 PLAN_FORMAT = 6
@@ -80,6 +80,21 @@ def kept_or_made(tell: Callable[[], Any], make: Callable[[], Any]) -> Any:
         if plan is not None:
             keep_plan(key, plan, told.held)
     return plan
+
+
+def kept_among(
+    keys: Collection[str], tell: Callable[[], Any], make: Callable[[], Any]
+) -> CpuPlan | None:
+    """Returns a plan from the disk whose key is among some; None without.
+
+    Args:
+        keys: these.
+        tell, make: as for `kept_or_made`.
+    """
+    told = tell()
+    if told is None or (key := plan_key(told.text)) not in keys:
+        return None
+    return kept_plan(key, told.held, make)
 
 
 def plan_key(told: str) -> str:
@@ -176,7 +191,7 @@ def keep_plan(key: str, plan: CpuPlan, held: Sequence[Any]) -> None:
     """Writes a plan to the disk, if it can be written, for `kept_plan`.
 
     Args:
-        key: what it is kept by.
+        key: what it is kept by, which the plan is told.
         plan: the plan.
         held: the constants of the program, and calls.
     """
@@ -184,6 +199,7 @@ def keep_plan(key: str, plan: CpuPlan, held: Sequence[Any]) -> None:
         contents = file_contents(plan.parts, held)
         if len(contents) <= LARGEST_PLAN:
             user_cache().put(key, contents, PLAN)
+            plan.key = key
 
 
 def file_contents(parts: PlanParts, held: Sequence[Any]) -> bytes:
@@ -308,9 +324,12 @@ def kept_plan(key: str, held: Sequence[Any], make: Callable[[], Any]) -> CpuPlan
     """
     contents = user_cache().get(key, PLAN)
     # The file is the user's own, whole and of this version. All else is another fault of a cache.
+    plan = None
     with suppress(Exception):
-        return None if contents is None else plan_of_file(contents, held, make)
-    return None
+        plan = None if contents is None else plan_of_file(contents, held, make)
+    if plan is not None:
+        plan.key = key
+    return plan
 
 
 def plan_of_file(

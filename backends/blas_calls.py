@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "READING_WORK", "SHORTEST_BLAS_THREADED_VECTOR", "SMALLEST_BLAS_THREADED_WORK",
-    "SMALLEST_EXAMINED_WORK", "SMALLEST_SHARED_WORK", "added_up", "calmly", "dot", "product",
-    "work_of",
+    "SMALLEST_EXAMINED_WORK", "SMALLEST_SHARED_WORK", "added_up", "by_blas", "calmly", "dot",
+    "of_turned", "product", "work_of",
 ]  # fmt: skip
 
 # Work counts multiplications. If the elements of the first operand times the columns of the second
@@ -34,6 +34,8 @@ SMALLEST_EXAMINED_WORK = 1 << 18
 SMALLEST_BLAS_THREADED_WORK = 1 << 19
 # Products of more work are worth the threads of a plan.
 SMALLEST_SHARED_WORK = 1 << 23
+# What two matrices take that machine code of our own may multiply.
+WORK_BY_CODE = range(1 << 18, 1 << 27)
 # Reading an element of a matrix for a product with a vector takes as long as this work.
 READING_WORK = 4
 # BLAS shares a product of two vectors among its threads from this length on.
@@ -78,11 +80,29 @@ def work_of(x: Shape, y: Shape) -> int:
     return prod(x[-2:]) * y[-1]
 
 
-# Multiplies matrices in parts, side by side; the CPU's backend says how.
+# Multiplies matrices in parts, side by side, and two matrices by machine code; the CPU's backend
+# says how.
 IN_PARTS: list[Callable[[Any, Any], Any]] = []
+BY_CODE: list[Callable[..., Any]] = []
 
 
 def product(x: Buffer, y: Buffer) -> Any:
+    """Returns ``x @ y`` of NumPy's arrays with axes, with the bits of BLAS."""
+    if x.ndim == y.ndim == 2 and x.size * y.shape[1] in WORK_BY_CODE:
+        turned = x.flags.f_contiguous, y.flags.f_contiguous
+        if turned[0] and (turned[1] or y.flags.c_contiguous):
+            return BY_CODE[0](x.T, y.T if turned[1] else y, turned=turned)
+        if x.flags.c_contiguous and (turned[1] or y.flags.c_contiguous):
+            return BY_CODE[0](x, y.T if turned[1] else y, turned=turned)
+    return by_blas(x, y)
+
+
+def of_turned(x: Buffer, y: Buffer, *, turned: tuple[bool, bool]) -> Any:
+    """Returns the product by BLAS of two matrices, or of transposed ones."""
+    return by_blas(x.T if turned[0] else x, y.T if turned[1] else y)
+
+
+def by_blas(x: Buffer, y: Buffer) -> Any:
     """Returns ``x @ y`` of NumPy's arrays with axes, by the number of threads that it is worth."""
     if x.dtype != y.dtype or x.dtype.char not in BLAS_DTYPES:
         return np.matmul(x, y)

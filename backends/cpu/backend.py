@@ -46,6 +46,7 @@ def _in_parts(x: Buffer, y: Buffer) -> Any:
 
 
 blas_calls.IN_PARTS.append(_in_parts)
+blas_calls.BY_CODE.append(by_machine_code("matrix_product", blas_calls.of_turned))
 
 
 # What plans of machine code are made with, beside what all plans are made with.

@@ -52,6 +52,8 @@ CHOICES_OF_WAYS = ("relu", "relu_grad")
 SMALLEST_WORK = 1 << 18
 FEWEST_POOLED = 1 << 16
 FEWEST_CHOSEN = 1 << 17
+# Products with fewer rows, columns or terms stay with BLAS.
+FEWEST_OF_A_PRODUCT = 4
 # Of fewer channels, where these lie last, too few elements are computed at a time.
 FEWEST_CHANNELS = 8
 # The kernel of a larger window would have a long text.
@@ -116,6 +118,16 @@ def key_of_convolution(name: str, operands: Sequence[Any], params: Mapping[str, 
     else:
         work = x.size // x.shape[1] * y.size
     if work < SMALLEST_WORK or x.dtype != y.dtype or not y.flags.aligned:
+        return None
+    return key_of_shared(name, operands, params)
+
+
+def key_of_product(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    """Returns the key of a product of two matrices in C order."""
+    x, y = operands
+    if x.dtype != y.dtype or not y.flags.aligned or min(x.shape) < FEWEST_OF_A_PRODUCT:
+        return None
+    if min(y.shape) < FEWEST_OF_A_PRODUCT:
         return None
     return key_of_shared(name, operands, params)
 
@@ -208,7 +220,11 @@ CONVOLVED = Way(
 )
 POOLED = Way(1, key_of_pool, maker_in(".plan.native.channel_pools", "pool_run"), exact=True)
 CHOSEN = Way(FEWEST_CHOSEN, key_of_choice, lambda: plan_of_elements, exact=True)
+OWN_PRODUCTS = Way(
+    1, key_of_product, maker_in(".plan.native.eager_matrices", "own_product"), tried=True
+)
 EAGER_WAYS = {
+    "matrix_product": OWN_PRODUCTS,
     **dict.fromkeys(CHOICES_OF_WAYS, CHOSEN),
     **dict.fromkeys(PLANNED, PLANS),
     **dict.fromkeys(CONVOLUTIONS, CONVOLVED),

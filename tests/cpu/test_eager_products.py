@@ -76,7 +76,7 @@ def test_machine_code_computes_the_bits_of_the_pool(operands, number):
     x, y = operands
     run = product_parts.multiplier(x.dtype.char)
     layout = eager_products.ProductLayout(x, y)
-    layout._times_alone += [0.0] * eager_products.CALLS_ALONE * (number - 1)
+    layout._by_team._times_alone += [0.0] * eager_products.CALLS_ALONE * (number - 1)
     with blas_threads.alone():
         wanted = layout.by_pool(x, y)
         for _ in range(20):
@@ -149,7 +149,7 @@ def test_numbers_that_overflow_are_told_of():
     y = x.copy()
     layout = eager_products.ProductLayout(x, y)
     for number in (1, 2):
-        layout._times_alone[:] = [1.0] * eager_products.CALLS_ALONE * (number - 1)
+        layout._by_team._times_alone[:] = [1.0] * eager_products.CALLS_ALONE * (number - 1)
         with blas_threads.alone():
             assert layout.by_code(run, x, y) is None
             with np.errstate(all="ignore"):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ....annotations import Buffer, Shape
     from ....native.background import BackgroundJob
 
-__all__ = ["product_in_parts"]
+__all__ = ["MeasuredTeam", "product_in_parts"]
 
 # So many layouts of operands are known at once.
 MOST_LAYOUTS = 512
@@ -46,6 +46,30 @@ LARGEST_SIZE = (1 << 31) - 1
 MOST_MATRICES = 4096
 
 
+class MeasuredTeam:
+    """Runs a function of machine code by a team, unless sharing has cost more than it saves.
+
+    The first calls are measured on one thread.
+    """
+
+    __slots__ = ("_times_alone",)
+
+    def __init__(self) -> None:
+        self._times_alone: list[float] = []
+
+    def __call__(self, run: Callable[..., Any], operands: tuple[Any, ...]) -> None:
+        """Runs the function on some operands."""
+        begun = perf_counter()
+        known = len(self._times_alone) == CALLS_ALONE
+        number = threads.number if known and begun >= balance.rests_until else 1
+        multiplied(run, operands, number)
+        end = perf_counter()
+        if number > 1:
+            balance.add(min(self._times_alone) - (end - begun), end)
+        elif not known:
+            self._times_alone.append(end - begun)
+
+
 class ProductLayout:
     """The parts of products of operands with some shapes and strides.
 
@@ -55,14 +79,14 @@ class ProductLayout:
         stack: whether the operands are stacks.
     """
 
-    __slots__ = ("_by_pool", "_times_alone", "numbers", "shape", "stack")
+    __slots__ = ("_by_pool", "_by_team", "numbers", "shape", "stack")
 
     def __init__(self, x: Buffer, y: Buffer) -> None:
         self.stack = x.ndim > 2
         self.shape = (*x.shape[:-1], y.shape[-1])
         matrices = x.ndim > 1 and y.ndim > 1
         self.numbers: Any = in_numbers(x, y, self.shape) if matrices else None
-        self._times_alone: list[float] = []
+        self._by_team = MeasuredTeam()
         self._by_pool = MeasuredSharing()
 
     def __repr__(self) -> str:
@@ -75,15 +99,7 @@ class ProductLayout:
         out = np.empty(self.shape, x.dtype)
         # Other threads may have a product of this layout at the same time.
         numbers = self.numbers.copy()
-        begun = perf_counter()
-        known = len(self._times_alone) == CALLS_ALONE
-        number = threads.number if known and begun >= balance.rests_until else 1
-        multiplied(run, (x, y, out, numbers), number)
-        end = perf_counter()
-        if number > 1:
-            balance.add(min(self._times_alone) - (end - begun), end)
-        elif not known:
-            self._times_alone.append(end - begun)
+        self._by_team(run, (x, y, out, numbers))
         said = numbers[SAID_PLACE]
         if said and (said == AT_ONE_PLACE or set(np.geterr().values()) != {"ignore"}):
             return None

@@ -83,6 +83,19 @@ def test_a_refused_region_leaves_nothing_to_the_next_call():
         np.testing.assert_allclose(found, wanted, rtol=2e-3)
 
 
+def test_a_refused_product_leaves_no_copies_to_what_comes_next():
+    def program(x, y):
+        turned = fnp.flip(x, 0)
+        product = turned @ (y * 2 + 1)  # of integers, which NumPy computes
+        return product, turned * 2 + product
+
+    x, y = np.random.default_rng(0).integers(0, 5, (2, 40, 40))
+    jitted = ft.jit(program).compile(x, y)
+    assert "as machine code" in jitted.explain()
+    for found, wanted in zip(jitted(x, y), program(fnp.asarray(x), fnp.asarray(y)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @contextmanager
 def told(jitted, operands):
     """Adds the program to what a failed assertion says."""

@@ -7,6 +7,7 @@ never run. Its function takes the addresses of array objects, and finds their me
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,6 +93,8 @@ class SegmentCode:
     largest_vector_product = LARGEST_VECTOR_PRODUCT
     # Whether kernels read arrays from their ends on.
     reads_backwards = False
+    # What equations add to. One that is refused may have been begun, and leaves nothing there.
+    collected: tuple[str, ...] = ("arrays", "checked", "effort", "labels", "_calls", "_lying")
 
     def __init__(
         self,
@@ -135,11 +138,12 @@ class SegmentCode:
         """Takes an equation in; says whether it could."""
         if self.is_full:
             return False
-        arrays = len(self.arrays)
+        before = {name: copy(getattr(self, name)) for name in self.collected}
         try:
             self._add(equation)
         except NotNative:
-            self._forget(arrays)
+            for name, known in before.items():
+                setattr(self, name, known)
             return False
         self.equations.append(equation)
         self.made.update(equation.outputs)

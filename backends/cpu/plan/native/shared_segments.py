@@ -73,6 +73,7 @@ class SharedSegment(SegmentWithLoops):
         is_shared: whether it has such calls.
     """
 
+    collected = (*SegmentWithLoops.collected, "is_shared", "_accompanying")
     is_shared = False
     reads_backwards = True
     # How many equations of numbers it has.

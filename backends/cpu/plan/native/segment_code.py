@@ -356,8 +356,14 @@ class SegmentCode:
 
     def owners(self, outputs: Sequence[VariableLike]) -> list[VariableLike]:
         """Returns the variables whose memory is needed for some of its variables."""
-        found = [self._lying[x].owner for x in outputs]
+        found = [self._lying[identity_of(self._viewed(x))].owner for x in outputs]
         return list(dict.fromkeys([x for x in found if is_variable(x) and x in self.made]))
+
+    def _viewed(self, x: Any) -> Any:
+        """Returns what a view shows. Kernels may read a copy of the view."""
+        while is_variable(x) and x in self.views:
+            x = self.views[x].operands[0]
+        return x
 
     def text(self, name: str, module: Module, outputs: Sequence[VariableLike]) -> tuple[str, int]:
         """Returns the text of its function, and the bytes of memory that it needs.

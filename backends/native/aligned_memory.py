@@ -170,6 +170,6 @@ def handler_change() -> tuple[Callable[[Any], Any], Any, Any] | None:
     inner = pointer_of(numpys, HANDLER) + WORDS_OFFSET
     memory[WORDS_OFFSET:].view(np.uintp)[:] = [inner, *map(code.address, HANDLER_FUNCTIONS)]
     change = ctypes.PYFUNCTYPE(anything, anything)(words[SET_HANDLER])
-    # Arrays may live longer than all modules do.
+    # Arrays may live longer than all modules do, and a capsule has only the address of its name.
     never_freed(code)
-    return change, never_freed(capsule(memory.ctypes.data, HANDLER, None)), numpys
+    return change, never_freed(capsule(memory.ctypes.data, never_freed(HANDLER), None)), numpys

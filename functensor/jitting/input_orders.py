@@ -177,7 +177,7 @@ class OrderedPlan:
         if not all(fits_order(buffers[i], order) for i, order in self._orders):
             if self._for_others is not None:
                 return self._for_others, buffers
-            if self._job is None:
+            if self._job is None or self._job.dropped:
                 from ..backends.native.background import later_for
 
                 self._job = later_for(self, OrderedPlan._make_for_others)

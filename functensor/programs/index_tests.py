@@ -38,28 +38,31 @@ def with_index_tests(equations: Sequence[Equation], live: list[Equation]) -> lis
 
 
 def reads_of(equations: Sequence[Equation]) -> set[Any]:
-    """Returns what reads at computed indices read, as `places_of` tells."""
+    """Returns what reads at computed indices read, as `index_places` tells."""
     reads = [equation for equation in equations if equation.primitive.name == "index"]
     return {place for equation in reads for place in index_places(equation)}
 
 
 def index_places(equation: Equation) -> list[Any]:
-    """Returns the keys of reads and scatters with the shape of the array, and the indices."""
+    """Returns the keys of reads and scatters with the shape of the array, and the indices.
+
+    Those whose indices are all constant are left out: staging has tested these.
+    """
     name, operands, params = equation.primitive.name, equation.operands, equation.params
-    if name == "index" and len(operands) > 1:
-        return [(params["key"], type_of(operands[0]).shape, *map(index_identity, operands[1:]))]
-    if name != "scatter_add" or len(operands) == len(params["keys"]):
-        return []
-    found, start = [], len(params["keys"])
-    for key in params["keys"]:
-        places = map(index_identity, operands[start : start + key.arrays])
-        found.append((key, params["shape"], *places))
-        start += key.arrays
-    return found
+    found: list[tuple[Any, Any, Sequence[Any]]] = []
+    if name == "index":
+        found.append((params["key"], type_of(operands[0]).shape, operands[1:]))
+    elif name == "scatter_add":
+        start = len(params["keys"])
+        for key in params["keys"]:
+            found.append((key, params["shape"], operands[start : start + key.arrays]))
+            start += key.arrays
+    places = [(*known, *[as_variable(x) for x in indices]) for *known, indices in found]
+    return [place for place in places if any(place[2:])]
 
 
-def index_identity(x: Any) -> Any:
-    """Returns what stands for an operand; constants are in bounds."""
+def as_variable(x: Any) -> Variable | None:
+    """Returns an index that is computed; None for a constant."""
     return x if isinstance(x, Variable) else None
 
 

@@ -7,6 +7,7 @@ from support.native import missing
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.cpu.plan.native.segment_run import SegmentRun
+from functensor.backends.native.background import BackgroundJob
 from functensor.jitting.input_orders import OrderedPlan, ReadSteps, axes_in_order, input_orders
 from functensor.testing import assert_allclose
 
@@ -105,6 +106,18 @@ def test_arguments_that_lie_otherwise_later_get_a_plan_of_their_own():
     for y in (x.copy(), x, x[::-1].copy()[::-1], np.asfortranarray(x)):
         assert_allclose(jitted(y, x), wanted, rtol=1e-12)
         assert_allclose(jitted(x, y), wanted, rtol=1e-12)
+
+
+def test_a_plan_for_others_that_was_dropped_is_made_once_more():
+    x = TABLE[::2]
+    jitted = ft.jit(lambda x: fnp.tanh(x) * 2).compile(x)
+    plan = jitted._last.compiled.run
+    # As in the child of a process that forked while the plan was to be made.
+    plan._job = BackgroundJob(plan._make_for_others)
+    plan._job.drop()
+    assert_allclose(jitted(x.copy()), np.tanh(x) * 2, rtol=1e-12)
+    assert plan._job.wait(60)
+    assert plan._for_others is not None
 
 
 def test_other_arguments_of_the_same_call_are_brought_in_order():

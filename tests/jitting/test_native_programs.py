@@ -83,6 +83,32 @@ def test_a_refused_region_leaves_nothing_to_the_next_call():
         np.testing.assert_allclose(found, wanted, rtol=2e-3)
 
 
+def test_a_refused_product_leaves_no_copies_to_what_comes_next():
+    def program(x, y):
+        turned = fnp.flip(x, 0)
+        product = turned @ (y * 2 + 1)  # of integers, which NumPy computes
+        return product, turned * 2 + product
+
+    x, y = np.random.default_rng(0).integers(0, 5, (2, 40, 40))
+    jitted = ft.jit(program).compile(x, y)
+    assert "as machine code" in jitted.explain()
+    for found, wanted in zip(jitted(x, y), program(fnp.asarray(x), fnp.asarray(y)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_flipped_array_that_is_copied_for_a_kernel_is_returned():
+    def program(x):
+        turned = fnp.flip(x * x)
+        return turned, turned * 2 + x
+
+    real, imag = np.random.default_rng(0).normal(size=(2, 50, 60))
+    x = real + 1j * imag
+    jitted = ft.jit(program).compile(x)
+    assert "as machine code" in jitted.explain()
+    for found, wanted in zip(jitted(x), program(fnp.asarray(x)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
 @contextmanager
 def told(jitted, operands):
     """Adds the program to what a failed assertion says."""

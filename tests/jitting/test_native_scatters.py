@@ -166,3 +166,13 @@ def test_gradients_of_reads_out_of_bounds_whose_values_nothing_needs(name, wrong
                 with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0"):
                     jitted(TABLE, places)
             jitted.compile(TABLE, places)
+
+
+def test_constant_places_are_tested_by_staging_alone():
+    def loss(x, y):
+        return fnp.sum(x[np.array([1, 2, 2])] * y)
+
+    program = ft.make_program(ft.grad(loss))(TABLE, TABLE[:3])
+    assert [e.primitive.name for e in program.equations] == ["multiply", "scatter_add"]
+    with pytest.raises(IndexError, match="out of bounds"):
+        ft.make_program(ft.grad(lambda x: fnp.sum(x[np.array([1, 7])])))(TABLE)

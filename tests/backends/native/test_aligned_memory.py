@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -86,6 +87,14 @@ def test_its_handler_makes_zeros():
         assert get_handler_name(none) == OWN
         x[:] = 1
         del x, none
+
+
+def test_the_name_of_a_handler_lives_as_long_as_the_handler():
+    counts = []
+    for _ in range(3):
+        aligned_memory.handler_change.__wrapped__()
+        counts.append(sys.getrefcount(aligned_memory.HANDLER))
+    assert counts == sorted({*counts})
 
 
 def test_memory_goes_back():

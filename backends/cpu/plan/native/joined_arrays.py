@@ -13,18 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..codegen.operands import bytes_of, constant, is_variable
-from .copies import CopiedPart, copy_kernel
+from .copies import CopiedPart
 from .elementwise_nodes import operand_dtype, operand_shape
 from .layouts import LayOut, broadcast_strides, c_strides
-from .native_run import STREAM_EFFORT
 from .region_graph import NotNative
-from .segment_code import SegmentCall
-from .shared_segments import (
-    FEWEST_REGION_PARTS,
-    SMALLEST_HANDED_EFFORT,
-    SharedSegment,
-    region_in_parts,
-)
+from .shared_segments import FEWEST_REGION_PARTS, SharedSegment, region_in_parts
 from .work_in_parts import KernelInParts
 
 if TYPE_CHECKING:
@@ -84,9 +77,10 @@ class SegmentWithJoins(SharedSegment):
             parts = self._side_by_side(equation)
         if len(parts) > MOST_JOINED_PARTS:
             raise NotNative("many parts")
-        copied = [part for part in parts if not self._goes_to(part)]
-        for part in copied:
-            self._copy_part(part)
+        for part in [part for part in parts if not self._goes_to(part)]:
+            _, source, (_, _, shape, strides) = part
+            copied = CopiedPart(shape, source.strides, 0)
+            self._add_copy([source], part.lies, shape, [copied], strides)
         self._lying[out] = self._fresh(out)
 
     def _side_by_side(self, equation: EquationLike) -> list[JoinedPart]:
@@ -179,19 +173,6 @@ class SegmentWithJoins(SharedSegment):
         self._calls[number] = call._replace(kernel=kernel, given=(*given, part.lies))
         self._lying[x] = part.lies
         return True
-
-    def _copy_part(self, part: JoinedPart) -> None:
-        """Adds the copy of a part."""
-        dtype, (shape, strides) = part.lies.owner.type.dtype, part.lies[2:]
-        effort = STREAM_EFFORT * prod(shape) * dtype.itemsize / 4
-        in_blocks = effort >= SMALLEST_HANDED_EFFORT and 1 < shape[0] < prod(shape)
-        copied = CopiedPart(shape, part.source.strides, 0)
-        kernel: Any = copy_kernel(dtype, shape, [copied], strides, in_blocks=in_blocks)
-        if in_blocks:
-            kernel = KernelInParts(kernel, shape[0], min(shape[0], FEWEST_REGION_PARTS))
-            self.is_shared = True
-        self._calls.append(SegmentCall(kernel, (part.source, part.lies), 1))
-        self.effort += effort
 
 
 def lying_at(out: VariableLike, box: Sequence[tuple[int, int]]) -> LayOut:

@@ -16,7 +16,7 @@ __all__ = ["LabelTests", "label_lanes", "write_label_test", "wrong_label"]
 
 
 class LabelTests(NamedTuple):
-    """LabelTests that are tested.
+    """Labels that are tested.
 
     Attributes:
         address: the name of their address.
@@ -75,7 +75,7 @@ def wrong_label(lines: Lines, labels: LabelTests, ends: tuple[str, str], lanes: 
     begin = lines.let(f"select i1 {late}, i64 {last}, i64 {place}")
     there = lines.let(f"getelementptr {element}, ptr {address}, i64 {begin}")
     label = lines.let(f"load {kind}, ptr {there}, align {dtype.itemsize}")
-    # LabelTests below the lowest wrap around, and are above the highest.
+    # Labels below the lowest wrap around, and are above the highest.
     above = lines.let(f"sub {kind} {label}, {splat(element, low, lanes)}")
     large = lines.let(f"icmp ugt {kind} {above}, {splat(element, high - low, lanes)}")
     lines.add(f"{worst} = or {marks} {found}, {large}")

@@ -7,6 +7,7 @@ never run. Its function takes the addresses of array objects, and finds their me
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,6 +93,8 @@ class SegmentCode:
     largest_vector_product = LARGEST_VECTOR_PRODUCT
     # Whether kernels read arrays from their ends on.
     reads_backwards = False
+    # What equations add to. One that is refused may have been begun, and leaves nothing there.
+    collected: tuple[str, ...] = ("arrays", "checked", "effort", "labels", "_calls", "_lying")
 
     def __init__(
         self,
@@ -133,24 +136,22 @@ class SegmentCode:
 
     def add(self, equation: EquationLike) -> bool:
         """Takes an equation in; says whether it could."""
-        if self.is_full:
-            return False
-        arrays = len(self.arrays)
-        try:
-            self._add(equation)
-        except NotNative:
-            self._forget(arrays)
+        if self.is_full or not self._could(self._add, equation):
             return False
         self.equations.append(equation)
         self.made.update(equation.outputs)
         return True
 
-    def _forget(self, arrays: int) -> None:
-        """Forgets the arrays from a number on, and what lies in them."""
-        gone = {*map(identity_of, self.arrays[arrays:])}
-        del self.arrays[arrays:]
-        for x in [x for x, lying in self._lying.items() if identity_of(lying.owner) in gone]:
-            del self._lying[x]
+    def _could(self, take: Callable[[EquationLike], None], equation: EquationLike) -> bool:
+        """Takes an equation in, or leaves all as it was; says whether it could."""
+        before = {name: copy(getattr(self, name)) for name in self.collected}
+        try:
+            take(equation)
+        except NotNative:
+            for name, known in before.items():
+                setattr(self, name, known)
+            return False
+        return True
 
     def _add(self, equation: EquationLike) -> None:
         name = equation.primitive.name
@@ -171,11 +172,8 @@ class SegmentCode:
         """Returns where an operand lies; arrays of other places are in C order."""
         known = self._lying.get(identity_of(x))
         if known is None and is_variable(x) and x in self._earlier:
-            arrays = len(self.arrays)
-            try:
-                known = self._lying[x] = self._view_layout(self._earlier[x])
-            except NotNative:
-                self._forget(arrays)
+            self._could(self._see, self._earlier[x])
+            known = self._lying.get(x)
         if known is None:
             shape, dtype = operand_shape(x), operand_dtype(x)
             if not dtype.isnative:
@@ -247,12 +245,10 @@ class SegmentCode:
         if is_small_product(*sizes, in_rows=y.strides[-1] == 1):
             self._small_product(out, sizes, x, y)
             return
-        most = self.largest_vector_product
-        if 1 in (sizes[0], sizes[2]) and prod(sizes) >= most:
+        if 1 in (sizes[0], sizes[2]) and prod(sizes) >= self.largest_vector_product:
             raise NotNative("a large product")
-        into = self._fresh(out)
+        into = self._lying[out] = self._fresh(out)
         work = self._add_product(x, y, into)
-        self._lying[out] = into
         self.effort += PRODUCT_EFFORT * work
         self.largest_product = max(self.largest_product, work)
 
@@ -275,18 +271,20 @@ class SegmentCode:
             tuple(broadcast_strides(v.shape[:-2], v.strides[:-2], stack)) + v.strides[-2:]
             for v in (x, y)
         ]
-        into = self._fresh(out)
+        into = self._lying[out] = self._fresh(out)
         kernel = product_kernel(operand_dtype(out), stack, sizes, *strides)
         if config.check_programs:
             check_kernel(kernel)
-        self._lying[out] = into
         self._calls.append(SegmentCall(kernel, (x, y, into), 2))
         self.effort += prod(stack) * (prod(sizes) + OWN_PRODUCT_EFFORT)
 
     def _view(self, equation: EquationLike) -> None:
-        (out,) = equation.outputs
-        self._lying[out] = self._view_layout(equation)
-        self.views[out] = equation
+        self._see(equation)
+        self.views[equation.outputs[0]] = equation
+
+    def _see(self, equation: EquationLike) -> None:
+        """Notes where the result of a view lies."""
+        self._lying[equation.outputs[0]] = self._view_layout(equation)
 
     def _view_layout(self, equation: EquationLike) -> LayOut:
         """Returns where the result of a view lies."""
@@ -295,24 +293,22 @@ class SegmentCode:
         x, *rest = equation.operands
         if rest or not self._has_view(x, out) or not out.type.size:
             raise NotNative("no view")
-        lying = self._layout(x)
-        name = equation.primitive.name
+        lying, name = self._layout(x), equation.primitive.name
+        if name == "stop_gradient":
+            return lying
+        if name == "transpose":
+            strides = tuple([lying.strides[a] for a in params["axes"]])
+            return lying._replace(shape=out.type.shape, strides=strides)
         if name == "reshape":
             view = lying.reshaped(out.type.shape)
             if view is None:
                 raise NotNative("a reshape that copies")
             return view
-        elif name == "transpose":
-            offset, strides = lying.offset, tuple(lying.strides[a] for a in params["axes"])
-        elif name == "stop_gradient":
-            offset, strides = lying.offset, lying.strides
-        else:
-            part = lying.part(flip_key(equation) if name == "flip" else params["key"].native)
-            backwards = min(part.strides, default=0) < 0 and not self.reads_backwards
-            if part.shape != out.type.shape or backwards:
-                raise NotNative("no view")
-            return part
-        return LayOut(lying.owner, offset, out.type.shape, strides)
+        part = lying.part(flip_key(equation) if name == "flip" else params["key"].native)
+        backwards = min(part.strides, default=0) < 0 and not self.reads_backwards
+        if part.shape != out.type.shape or backwards:
+            raise NotNative("no view")
+        return part
 
     def _has_view(self, x: Operand, out: VariableLike) -> bool:
         """Says whether arrays of these shapes may share memory: those without axes are numbers."""
@@ -352,8 +348,14 @@ class SegmentCode:
 
     def owners(self, outputs: Sequence[VariableLike]) -> list[VariableLike]:
         """Returns the variables whose memory is needed for some of its variables."""
-        found = [self._lying[x].owner for x in outputs]
+        found = [self._lying[identity_of(self._viewed(x))].owner for x in outputs]
         return list(dict.fromkeys([x for x in found if is_variable(x) and x in self.made]))
+
+    def _viewed(self, x: Any) -> Any:
+        """Returns what a view shows. Kernels may read a copy of the view."""
+        while is_variable(x) and x in self.views:
+            x = self.views[x].operands[0]
+        return x
 
     def text(self, name: str, module: Module, outputs: Sequence[VariableLike]) -> tuple[str, int]:
         """Returns the text of its function, and the bytes of memory that it needs.

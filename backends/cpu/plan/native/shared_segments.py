@@ -73,6 +73,7 @@ class SharedSegment(SegmentWithLoops):
         is_shared: whether it has such calls.
     """
 
+    collected = (*SegmentWithLoops.collected, "is_shared", "_accompanying")
     is_shared = False
     reads_backwards = True
     # How many equations of numbers it has.
@@ -247,17 +248,29 @@ class SharedSegment(SegmentWithLoops):
         added: bool = False,
     ) -> None:
         """Adds the copy of values into a result, seen as one of a shape."""
-        dtype, rows = out.type.dtype, shape[0]
-        effort = STREAM_EFFORT * out.type.size * dtype.itemsize / 4
+        into = self._lying[out] = self._fresh(out)
+        self._add_copy(given, into, shape, parts, added=added)
+
+    def _add_copy(
+        self,
+        given: Sequence[LayOut],
+        into: LayOut,
+        shape: Sequence[int],
+        parts: Sequence[CopiedPart],
+        strides: Sequence[int] | None = None,
+        added: bool = False,
+    ) -> None:
+        """Adds the call of a copy, of a shape and strides where the result lies."""
+        dtype, rows = into.owner.type.dtype, shape[0] if shape else 1
+        effort = STREAM_EFFORT * prod(shape) * dtype.itemsize / 4
         in_blocks = (
             effort >= SMALLEST_HANDED_EFFORT
             and 1 < rows < prod(shape)
             and all(part.shape[0] == rows for part in parts)
         )
-        copy = copy_kernel(dtype, shape, parts, in_blocks=in_blocks, added=added)
+        copy = copy_kernel(dtype, shape, parts, strides, in_blocks=in_blocks, added=added)
         kernel = KernelInParts(copy, rows, min(rows, FEWEST_REGION_PARTS)) if in_blocks else copy
         self.is_shared |= in_blocks
-        into = self._lying[out] = self._fresh(out)
         self._calls.append(SegmentCall(kernel, (*given, into), len(given)))
         self.effort += effort
 

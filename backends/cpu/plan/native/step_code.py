@@ -157,6 +157,8 @@ class SegmentWithLoops(SegmentCode):
         computed_labels: the labels that the segment computes, and who reads them.
     """
 
+    collected = (*SegmentCode.collected, "computed_labels")
+
     def __init__(
         self,
         blas: Blas | None,

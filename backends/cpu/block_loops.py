@@ -28,6 +28,7 @@ PRODUCTS_OF_LOOPS = f"{__package__}.plan.threads.eager_products"
 # Listing loops needs them, and a trial.
 NEEDED_BY_LOOPS = (
     *(f"{__package__.removesuffix('cpu')}native.ufunc_loops", PRODUCTS_OF_LOOPS),
+    f"{__package__.removesuffix('cpu')}native.call_lists",
     *("hashlib", "numpy.random"),
 )
 # NumPy computes so many calls of a kernel before a list is made.
@@ -183,13 +184,13 @@ class KnownKernel:
     """All that is known of a kernel for a dtype and some parameters.
 
     Attributes:
-        loops: its loops; None where NumPy computes it.
+        loops: calls its loops; None where NumPy computes it.
         job: the work that makes them; None before.
     """
 
     def __init__(self) -> None:
         self.calls = 0
-        self.loops: BlockLoops | None = None
+        self.loops: Any = None
         self.job: BackgroundJob | None = None
 
     def count(self, make: Callable[[], Any]) -> None:
@@ -204,7 +205,7 @@ class KnownKernel:
             imported = [partial(in_step, import_module, name) for name in NEEDED_BY_LOOPS]
             self.job = later(partial(self.make, make, imported))
 
-    def make(self, make: Callable[[], BlockLoops], imported: Iterable[Callable[[], Any]]) -> None:
+    def make(self, make: Callable[[], Any], imported: Iterable[Callable[[], Any]]) -> None:
         """Lists the loops, if they make NumPy's bits; before that it imports what they need."""
         from ..native.machine import why_not  # only where machine code is made
 

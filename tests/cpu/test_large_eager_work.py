@@ -20,6 +20,7 @@ from functensor.backends.cpu import (
     large_ufuncs,
     parallel,
     pooling,
+    stacks,
     where_and_extrema,
 )
 from functensor.backends.cpu.plan.threads import pool, shared_parts
@@ -185,6 +186,7 @@ needs_control = pytest.mark.skipif(
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_has_the_same_bits_on_one_thread_and_on_two(dtype, causal, shares, monkeypatch):
     monkeypatch.setattr(attention, "BLOCK_SCORES", 40)
+    monkeypatch.setattr(stacks, "ELEMENTS_AT_ONCE", 40)
     q, k, v, g = numbers(4, 6, 7, 3, dtype=dtype)
 
     def results():

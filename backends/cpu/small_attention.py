@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,8 @@ __all__ = ["small_attention", "small_attention_grad"]
 
 # Matrices of more scores leave the cache.
 MOST_SCORES = 1 << 17
+# Fewer scores in all take less time than it takes to cut them up.
+FEWEST_SCORES = 1 << 16
 # So many queries meet their keys at once.
 ROWS_AT_ONCE = 32
 
@@ -75,6 +78,7 @@ def is_small(q: Buffer, k: Buffer, v: Buffer, causal: bool) -> bool:
         and length <= LONGEST_BLAS_RUN
         and (not causal or count == length)
         and min(q.size, k.size, v.size) > 0
+        and prod(q.shape[:-1]) * length >= FEWEST_SCORES
     )
 
 

@@ -25,10 +25,10 @@ from .parallel import ThreadMemory, side_by_side
 if TYPE_CHECKING:
     from ..annotations import Buffer, Shape
 
-__all__ = ["StackCalls", "known_stacks", "over_stack"]
+__all__ = ["StackCalls", "is_listed", "known_stacks", "over_stack"]
 
-# Results of fewer elements take NumPy less time than it takes to find their list.
-FEWEST_LISTED_ELEMENTS = 1 << 14
+# Kernels that fill fewer elements take NumPy less time than it takes to find their list.
+FEWEST_LISTED_ELEMENTS = 1 << 15
 # NumPy works on items of so many elements at once.
 ELEMENTS_AT_ONCE = 1 << 17
 # Items are handed on in so many parts.
@@ -135,12 +135,13 @@ def over_stack(
         stack: how many axes of the stack there are.
     """
     arrays = [*operands, *results]
-    if sum(x.size for x in results) >= FEWEST_LISTED_ELEMENTS and is_listed(
+    lead = arrays[-1].shape[:stack]
+    items = prod(lead)
+    filled = sum([x.size for x in results]) + items * sum(map(prod, spares))
+    if filled >= FEWEST_LISTED_ELEMENTS and is_listed(
         kernel, arrays, spares, params, stack, len(operands)
     ):
         return
-    lead = arrays[-1].shape[:stack]
-    items = prod(lead)
     flat = [with_one_axis(x, lead) for x in arrays]
     dtype, most = flat[0].dtype, max([prod(s) for s in spares] + [x[:1].size for x in flat])
     together = min(max(ELEMENTS_AT_ONCE // max(most, 1), 1), max(items, 1))

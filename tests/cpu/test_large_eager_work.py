@@ -20,6 +20,7 @@ from functensor.backends.cpu import (
     large_ufuncs,
     parallel,
     pooling,
+    small_attention,
     stacks,
     where_and_extrema,
 )
@@ -186,6 +187,7 @@ needs_control = pytest.mark.skipif(
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_has_the_same_bits_on_one_thread_and_on_two(dtype, causal, shares, monkeypatch):
     monkeypatch.setattr(attention, "BLOCK_SCORES", 40)
+    monkeypatch.setattr(small_attention, "FEWEST_SCORES", 1)
     monkeypatch.setattr(stacks, "ELEMENTS_AT_ONCE", 40)
     q, k, v, g = numbers(4, 6, 7, 3, dtype=dtype)
 

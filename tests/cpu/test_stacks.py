@@ -8,10 +8,11 @@ from support.drawn_operands import laid_out
 
 from functensor.backends.blas_threads import controlled
 from functensor.backends.cpu import (
+    activations,
     attention,
     block_loops,
-    noted_calls,
     normalization,
+    noted_calls,
     small_attention,
     stacks,
 )
@@ -30,6 +31,7 @@ def small_and_soon(monkeypatch):
     """Makes lists of small work too, after the first call."""
     monkeypatch.setattr(stacks, "known_stacks", {})
     monkeypatch.setattr(stacks, "FEWEST_LISTED_ELEMENTS", 1)
+    monkeypatch.setattr(small_attention, "FEWEST_SCORES", 1)
     monkeypatch.setattr(block_loops, "CALLS_BEFORE", 1)
     monkeypatch.setattr(normalization, "FEWEST_CALM_ELEMENTS", 1)
     monkeypatch.setattr(normalization, "BLOCK_OF_ROWS", 100)
@@ -210,6 +212,21 @@ def test_operands_that_lie_otherwise(layout):
         )
         for got, right in zip(attended(*turned, True), wanted, strict=True):
             np.testing.assert_array_equal(got, right)
+
+
+@needs_code
+@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize("length", [4097, 20_000])
+def test_the_gradient_of_gelu_has_the_bits_of_numpy(monkeypatch, length, dtype):
+    monkeypatch.setattr(activations, "BLOCK_ELEMENTS", 1000)
+    x, y = numbers(length, dtype=dtype), 5 * numbers(length, dtype=dtype, seed=1)
+    y[:6] = [0, -0.0, np.inf, -np.inf, 1e30, -1e30]
+    wanted = x * activations.gelu_unit_grad(y, approximate=True)
+    for _ in range(5):
+        got = activations.gelu_grad(x, y, approximate=True)
+        assert (got.dtype, got.tobytes()) == (dtype, wanted.tobytes())
+        found = known()
+    assert found[0].loops is not None
 
 
 def copies(x, out):

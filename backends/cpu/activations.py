@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays.nn_formulas import GELU_CUBIC, GELU_LINEAR
-from ..blas_threads import held
-from .block_loops import BYTES_OF_LOOPS
 from .blocks import BLOCK_ELEMENTS, blockwise
 from .error_function import gelu_exact, gelu_exact_grad
-from .stacks import is_listed
+from .stacks import has_listed_blocks
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -163,14 +161,8 @@ def is_large_pair(x: Any, y: Any) -> bool:
 
 def _has_listed_grad(x: Buffer, y: Buffer, out: Buffer) -> bool:
     """Fills memory with what ``gelu_grad`` returns, by a list of calls if there is one."""
-    length = BYTES_OF_LOOPS // x.itemsize
-    whole = x.size - x.size % length
-    operands = y, x, out
-    blocks = [v.reshape(-1)[:whole].reshape(-1, length) for v in operands]
-    spares = ((length,),) * 3
-    if held() or not is_listed(_gelu_grad_times_block, blocks, spares, {}, 1, 2):
-        return False
-    if whole < x.size:
-        y, x, out = (v.reshape(-1)[whole:] for v in operands)
-        np.multiply(_gelu_approximate_grad(y), x, out=out)
-    return True
+    x, y, out = (v.reshape(-1) for v in (x, y, out))
+    whole = has_listed_blocks(_gelu_grad_times_block, [y, x], out, 3, {})
+    if 0 < whole < x.size:
+        np.multiply(_gelu_approximate_grad(y[whole:]), x[whole:], out=out[whole:])
+    return whole > 0

@@ -12,20 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .block_loops import NotNoted
+from .joined_calls import LoopCall, with_joined_calls
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType, Shape
 
-__all__ = ["CallNotes", "NotedArray", "bytes_of_item", "noted_calls"]
+__all__ = ["CallNotes", "NotNoted", "NotedArray", "item_bytes", "noted_calls"]
 
 # A longer list takes as long to read as its calls save.
 MOST_CALLS = 4096
 # Memory of one item begins with a line of the cache.
 LINE = 64
 
+# The shape of an item, and its strides.
+ItemLayout = tuple["Shape", Sequence[int]]
 # An axis that all operands of a call have: its length, and every operand's stride.
 CallAxis = tuple[int, list[int]]
+
+
+class NotNoted(Exception):
+    """A kernel does something else than to call ufuncs of memory that it is given."""
 
 
 class NotedArray(np.ndarray):
@@ -57,9 +63,8 @@ class CallNotes:
     """The calls of a kernel for one item, as machine code takes them.
 
     Attributes:
-        words: those of all calls.
-        number: how many there are.
-        kept: arrays that are none of an item's memories, to which calls refer.
+        calls: those of loops.
+        kept: what calls refer to that is none of an item's memories.
 
     Args:
         dtype: that of all operands.
@@ -67,14 +72,13 @@ class CallNotes:
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
-        self.words: list[int] = []
-        self.number = 0
-        self.kept: list[Buffer] = []
+        self.calls: list[LoopCall] = []
+        self.kept: list[Any] = []
         # Where the memories of an item begin, and how many bytes they have.
         self.memories: list[tuple[int, int]] = []
 
     def __repr__(self) -> str:
-        return f"<{self.number} calls of loops of {self.dtype}>"
+        return f"<{len(self.calls)} calls of loops of {self.dtype}>"
 
     def new_memory(self, size: int) -> Buffer:
         """Returns bytes that stand for the next of an item's memories."""
@@ -94,12 +98,11 @@ class CallNotes:
         Raises:
             NotNoted: machine code cannot make them.
         """
-        from ..native.call_lists import MOST_CALL_OPERANDS
         from ..native.ufunc_loops import address_of_loop
 
         loop = address_of_loop(ufunc, self.dtype.char * len(operands))
         arrays = [self.as_array(x) for x in operands]
-        if loop is None or len(arrays) > MOST_CALL_OPERANDS or any(0 in x.shape for x in arrays):
+        if loop is None or any(0 in x.shape for x in arrays):
             raise NotNoted(ufunc.__name__)
         if ufunc is np.matmul:
             shape, strides, dims, own = matmul_axes(*arrays)
@@ -120,23 +123,32 @@ class CallNotes:
                 (memory, begin + sum(i * moved[k] for i, (_, moved) in zip(index, axes)))
                 for k, (memory, begin) in enumerate(places)
             ]
-            self._write(loop, times, [length, *dims], begins, moves, [*steps, *own])
+            own_dims, own_strides = [length, *dims], [*steps, *own]
+            self.calls.append(LoopCall(ufunc, loop, times, own_dims, begins, moves, own_strides))
+        if len(self.calls) > MOST_CALLS:
+            raise NotNoted("too many calls")
 
-    def _write(
-        self, loop: tuple[int, int], times: int, dims: list[int],
-        begins: list[tuple[int, int]], moves: list[int], strides: list[int],
-    ) -> None:  # fmt: skip
+    def join(self) -> None:
+        """Makes neighbours one pass over memory where that is possible."""
+        from ..native.call_lists import MOST_CALL_OPERANDS
+
+        spare = len(self.memories) - 1
+        most = MOST_CALL_OPERANDS
+        self.calls, code = with_joined_calls(self.calls, spare, self.dtype.itemsize, most)
+        self.kept.append(code)
+
+    def words(self) -> list[int]:
+        """Returns the words of all calls, as machine code takes them."""
         from ..native.call_lists import MOST_CALL_DIMS, MOST_CALL_OPERANDS, MOST_CALL_STRIDES
 
-        self.number += 1
-        if self.number > MOST_CALLS:
-            raise NotNoted("too many calls")
-        words = [*loop, times, *dims, *[0] * (MOST_CALL_DIMS - len(dims))]
-        for (memory, begin), move in zip(begins, moves, strict=True):
-            words += memory, begin, move
-        words += [0] * (3 * (MOST_CALL_OPERANDS - len(begins)))
-        words += *strides, *[0] * (MOST_CALL_STRIDES - len(strides))
-        self.words += words
+        words: list[int] = []
+        for call in self.calls:
+            words += *call.loop, call.times, *call.dims, *[0] * (MOST_CALL_DIMS - len(call.dims))
+            for (memory, begin), move in zip(call.begins, call.moves, strict=True):
+                words += memory, begin, move
+            words += [0] * (3 * (MOST_CALL_OPERANDS - len(call.begins)))
+            words += *call.strides, *[0] * (MOST_CALL_STRIDES - len(call.strides))
+        return words
 
     def as_array(self, x: Any) -> Buffer:
         """Returns an operand as an array of the dtype of all.
@@ -225,43 +237,42 @@ def vecdot_axes(x: Buffer, y: Buffer, out: Buffer) -> AxesOfProduct:
     return shape, [*stacks, list(out.strides)], [x.shape[-1]], own
 
 
-def bytes_of_item(x: Buffer, stack: int) -> int:
-    """Returns how many bytes of memory an item of a stack spans.
+def item_bytes(layout: ItemLayout, itemsize: int) -> int:
+    """Returns how many bytes of memory an item spans.
 
     Raises:
         NotNoted: it has none, or goes backward through memory.
     """
-    shape, strides = x.shape[stack:], x.strides[stack:]
-    if 0 in x.shape or min(strides, default=0) < 0:
+    shape, strides = layout
+    if 0 in shape or min(strides, default=0) < 0:
         raise NotNoted("an array without elements, or backward")
-    return int(sum((n - 1) * s for n, s in zip(shape, strides)) + x.itemsize)
+    return sum((n - 1) * s for n, s in zip(shape, strides)) + itemsize
 
 
 def noted_calls(
     kernel: Callable[..., None],
-    arrays: Sequence[Buffer],
+    layouts: Sequence[ItemLayout],
+    dtype: DType,
     spares: Sequence[Shape],
     params: Mapping[str, Any],
-    stack: int,
 ) -> tuple[CallNotes, int]:
     """Returns the calls of a kernel for one item, and how many bytes its spare memory has.
 
     The memories are those of the arrays, and the spare memory behind them.
 
     Args:
-        kernel, spares, params, stack: see `stacks.over_stack`.
-        arrays: the operands, and the memory of results.
+        kernel, spares, params: see `stacks.over_stack`.
+        layouts: how an item of each operand lies, and of each result.
+        dtype: that of all.
 
     Raises:
         NotNoted: the kernel does something else than to call ufuncs.
     """
-    dtype = arrays[0].dtype
     notes = CallNotes(dtype)
     given = []
-    for x in arrays:
-        size = bytes_of_item(x, stack)
-        memory = notes.new_memory(size)
-        given.append(notes.array(memory, 0, (1, *x.shape[stack:]), (size, *x.strides[stack:])))
+    for shape, strides in layouts:
+        size = item_bytes((shape, strides), dtype.itemsize)
+        given.append(notes.array(notes.new_memory(size), 0, (1, *shape), (size, *strides)))
     sizes = [-(-prod(shape) * dtype.itemsize // LINE) * LINE for shape in spares]
     memory = notes.new_memory(max(sum(sizes), LINE))
     begin = 0
@@ -270,4 +281,5 @@ def noted_calls(
         given.append(notes.array(memory, begin, (1, *shape), (size, *steps)))
         begin += size
     kernel(*given, **params)
+    notes.join()
     return notes, len(memory)

@@ -1,8 +1,8 @@
 """Kernels over stacks, an item at a time in the cache: by NumPy, or as lists of its own loops.
 
-An item is a matrix of a stack, or a block of rows. NumPy computes the first calls of a kind. A
-thread that nobody waits for then notes what a kernel calls, and compares what both ways compute of
-random numbers; where one bit differs NumPy goes on.
+An item is a matrix of a stack, a block of rows, or one of elements. NumPy computes the first calls
+of a kind. A thread that nobody waits for then notes what a kernel calls, and compares what both
+ways compute of random numbers; where one bit differs NumPy goes on.
 """
 
 from __future__ import annotations
@@ -12,21 +12,39 @@ from functools import partial
 from importlib import import_module
 from math import prod
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..blas_threads import alone, controlled, held
 from ..restoring import quiet
-from .block_loops import PRODUCTS_OF_LOOPS, RUNS_ALONE, KnownKernel, NotNoted
-from .noted_calls import bytes_of_item, noted_calls
 from .parallel import ThreadMemory, side_by_side
 
 if TYPE_CHECKING:
-    from ..annotations import Buffer, Shape
+    from ..annotations import Buffer, DType, Shape
+    from ..native.background import BackgroundJob
+    from .noted_calls import ItemLayout
 
-__all__ = ["StackCalls", "is_listed", "known_stacks", "over_stack"]
+__all__ = [
+    "BYTES_OF_BLOCK",
+    "StackCalls",
+    "has_listed_blocks",
+    "is_listed",
+    "known_stacks",
+    "over_stack",
+]
 
+PRODUCTS_OF_LISTS = f"{__package__}.plan.threads.eager_products"
+NATIVE = f"{__package__.removesuffix('cpu')}native"
+# Listing calls needs them, and a trial.
+NEEDED_BY_LISTS = (
+    *(f"{NATIVE}.ufunc_loops", f"{NATIVE}.call_lists", f"{NATIVE}.joined_loops"),
+    *(f"{__package__}.noted_calls", PRODUCTS_OF_LISTS, "hashlib", "numpy.random"),
+)
+# NumPy computes so many calls of a kind before a list is made.
+CALLS_BEFORE = 4
+# So many runs of a stack are measured on one thread, before threads share others; so many stacks.
+RUNS_ALONE, MOST_STACKS = 3, 64
 # Kernels that fill fewer elements take NumPy less time than it takes to find their list.
 FEWEST_LISTED_ELEMENTS = 1 << 15
 # NumPy works on items of so many elements at once.
@@ -34,17 +52,36 @@ ELEMENTS_AT_ONCE = 1 << 17
 # Items are handed on in so many parts.
 MOST_STACK_PARTS = 8
 MOST_KNOWN_STACKS = 256
-ITEMS_OF_A_TRIAL = 3
+# A trial is of so many items. So many numbers lie between zeros.
+ITEMS_OF_A_TRIAL, SPACING_OF_ZEROS = 3, 61
+# Blocks of so many bytes stay in the nearest cache, with those beside them.
+BYTES_OF_BLOCK = 1 << 14
 
 stack_memory = ThreadMemory()
 
 
+class Described(NamedTuple):
+    """Describes the run of a list for a stack.
+
+    Attributes:
+        words: what machine code is told.
+        begins: where every item's memories begin.
+        parts: in how many parts items are handed on.
+        times: the times of runs on one thread.
+    """
+
+    words: Buffer
+    begins: Buffer
+    parts: int
+    times: list[float]
+
+
 class StackCalls:
-    """The calls of a kernel for all items of a stack.
+    """The calls of a kernel for an item, and their runs for all items of stacks.
 
     Args:
-        kernel, spares, params, stack: see `over_stack`.
-        arrays: operands, and memory of results, that lie as those of all calls do.
+        kernel, spares, params: see `over_stack`.
+        layouts, dtype: see `noted_calls`.
 
     Raises:
         NotNoted: machine code cannot make the calls.
@@ -53,64 +90,116 @@ class StackCalls:
     def __init__(
         self,
         kernel: Callable[..., None],
-        arrays: Sequence[Buffer],
+        layouts: Sequence[ItemLayout],
+        dtype: DType,
         spares: Sequence[Shape],
         params: Mapping[str, Any],
-        stack: int,
     ) -> None:
         from ..native.call_lists import list_runner
+        from .noted_calls import NotNoted, noted_calls
 
         run = list_runner()
         if run is None:
             raise NotNoted("no machine code")
         self.run = run
-        self.notes, self.spare = noted_calls(kernel, arrays, spares, params, stack)
-        lead = arrays[-1].shape[:stack]
-        items = prod(lead)
-        in_part = -(-items // MOST_STACK_PARTS)
-        self.parts = -(-items // in_part)
-        # Where every item's memories begin: those of arrays, spare memory, and all that there is.
-        columns = [
-            sum(
-                (i * s for i, s, n in zip(np.indices(lead), x.strides, x.shape) if n > 1),
-                np.zeros(lead, int),
-            ).ravel()
-            for x in arrays
-        ]
-        columns += [np.arange(items) // in_part * self.spare, np.zeros(items, int)]
-        self.begins = np.stack(columns, axis=1).astype(np.int64)
-        head = [self.parts, items, in_part, len(columns), self.notes.number]
-        self.words = np.array([*head, *self.notes.words], np.int64)
-        # The times of runs on one thread.
-        self.times: list[float] = []
+        self.notes, self.spare = noted_calls(kernel, layouts, dtype, spares, params)
+        self.words = self.notes.words()
+        self.stacks: dict[Any, Described] = {}
 
     def __repr__(self) -> str:
-        return f"<{self.notes} for each of {len(self.begins)} items>"
+        return f"<{self.notes} for each item>"
 
-    def __call__(self, *arrays: Buffer) -> int:
+    def _described(self, arrays: Sequence[Buffer], stack: int) -> Described:
+        """Returns what describes the run for arrays whose first axes are those of a stack."""
+        lead = arrays[-1].shape[:stack]
+        moves = [
+            tuple([0 if n == 1 else s for n, s in zip(x.shape[:stack], x.strides)]) for x in arrays
+        ]
+        key = lead, *moves
+        found = self.stacks.get(key)
+        if found is None:
+            items = prod(lead)
+            in_part = -(-items // MOST_STACK_PARTS)
+            parts = -(-items // in_part)
+            index = np.indices(lead).reshape(stack, items)
+            # Memories of arrays, spare memory, and all that there is.
+            columns = [np.array(own, np.int64) @ index for own in moves]
+            columns += [np.arange(items) // in_part * self.spare, np.zeros(items, np.int64)]
+            head = parts, items, in_part, len(columns), len(self.notes.calls)
+            if len(self.stacks) >= MOST_STACKS:
+                self.stacks.clear()
+            words = np.array([*head, *self.words], np.int64)
+            found = Described(words, np.stack(columns, axis=1), parts, [])
+            self.stacks[key] = found
+        return found
+
+    def __call__(self, arrays: Sequence[Buffer], stack: int) -> int:
         """Fills the memory of results, and returns what the processor told of the arithmetic."""
-        products = import_module(PRODUCTS_OF_LOOPS)
-        spare = stack_memory.bytes(self.parts * self.spare)
+        products = import_module(PRODUCTS_OF_LISTS)
+        words, begins, parts, times = self._described(arrays, stack)
+        spare = stack_memory.bytes(parts * self.spare)
         addresses = [x.__array_interface__["data"][0] for x in (*arrays, spare)]
-        places = np.empty(1 + self.begins.size, np.int64)
-        np.add(self.begins, [*addresses, 0], out=places[1:].reshape(self.begins.shape))
+        places = np.empty(1 + begins.size, np.int64)
+        np.add(begins, [*addresses, 0], out=places[1:].reshape(begins.shape))
         begun = perf_counter()
         # Several threads may have measured the last one.
-        known = len(self.times) >= RUNS_ALONE
+        known = len(times) >= RUNS_ALONE
         balance = products.balance
         number = products.threads.number if known and begun >= balance.rests_until else 1
-        number = min(number, self.parts)
-        products.multiplied(self.run, (self.words, places), number)
+        number = min(number, parts)
+        products.multiplied(self.run, (words, places), number)
         end = perf_counter()
         if number > 1:
-            balance.add(min(self.times) - (end - begun), end)
+            balance.add(min(times) - (end - begun), end)
         elif not known:
-            self.times.append(end - begun)
+            times.append(end - begun)
         return int(places[0])
 
 
+class KnownKind:
+    """All that is known of a kernel for items that lie in some way.
+
+    Attributes:
+        calls: its list; None where NumPy computes it.
+        job: the work that makes it; None before.
+    """
+
+    def __init__(self) -> None:
+        self.computed = 0
+        self.calls: StackCalls | None = None
+        self.job: BackgroundJob | None = None
+
+    def count(self, make: Callable[[], StackCalls]) -> None:
+        """Counts a call of NumPy's, and has the list made behind some."""
+        self.computed += 1
+        dropped = self.job is not None and self.job.dropped
+        if self.computed >= CALLS_BEFORE and (self.job is None or dropped):
+            from ..native.background import later  # only where machine code is made
+            from ..native.machine import in_step
+
+            # In the child of a fork in the middle of an import nobody could import the modules.
+            imported = [partial(in_step, import_module, name) for name in NEEDED_BY_LISTS]
+            self.job = later(partial(self.make, make, imported))
+
+    def make(self, make: Callable[[], StackCalls], imported: Iterable[Callable[[], Any]]) -> None:
+        """Makes the list, if it makes NumPy's bits; before that it imports what it needs."""
+        from ..native.instruction_sets import NativeUnavailable
+        from ..native.machine import NotCompiled, why_not  # only where machine code is made
+
+        if why_not():
+            return
+        for load in imported:
+            load()
+        from .noted_calls import NotNoted
+
+        try:
+            self.calls = make()
+        except (NativeUnavailable, NotCompiled, NotNoted):
+            return
+
+
 # What is known of kernels of stacks that lie in some way.
-known_stacks: dict[Any, KnownKernel] = {}
+known_stacks: dict[Any, KnownKind] = {}
 
 
 def over_stack(
@@ -139,7 +228,7 @@ def over_stack(
     items = prod(lead)
     filled = sum([x.size for x in results]) + items * sum(map(prod, spares))
     if filled >= FEWEST_LISTED_ELEMENTS and is_listed(
-        kernel, arrays, spares, params, stack, len(operands)
+        kernel, operands, results, spares, params, stack
     ):
         return
     flat = [with_one_axis(x, lead) for x in arrays]
@@ -171,77 +260,103 @@ def with_one_axis(x: Buffer, lead: Shape) -> Buffer:
     return x.reshape(prod(lead), *own)
 
 
+def is_one_axis(x: Buffer, stack: int) -> bool:
+    """Says whether the first axes of an array become one without a copy."""
+    shape, strides = x.shape, x.strides
+    return all(strides[i] == strides[i + 1] * shape[i + 1] for i in range(stack - 1))
+
+
 def is_listed(
     kernel: Callable[..., None],
-    arrays: Sequence[Buffer],
+    operands: Sequence[Buffer],
+    results: Sequence[Buffer],
     spares: Sequence[Shape],
     params: Mapping[str, Any],
-    stack: int,
-    operands: int,
+    stack: int = 1,
 ) -> bool:
     """Does the same by a list of calls, if there is one; False where NumPy is to do it."""
-    own = [x.dtype.char in "fd" and x.dtype.isnative and x.flags.aligned for x in arrays]
-    if not all(own) or controlled() is None:
+    arrays = [*operands, *results]
+    plain = [x.dtype.char in "fd" and x.dtype.isnative and x.flags.aligned for x in arrays]
+    if not all(plain) or controlled() is None:
         return False
-    key = kernel, stack, *params.items(), *[(x.shape, x.strides, x.dtype.char) for x in arrays]
+    dtype = arrays[0].dtype
+    layouts = tuple([(x.shape[stack:], x.strides[stack:]) for x in arrays])
+    # NumPy is given copies of what is no view. BLAS may add vectors up as they lie.
+    copied = tuple([not is_one_axis(x, stack) for x in operands])
+    key = kernel, dtype.char, layouts, copied, *params.items()
     known = known_stacks.get(key)
     if known is None:
         if len(known_stacks) >= MOST_KNOWN_STACKS:
             known_stacks.clear()
-        known = known_stacks[key] = KnownKernel()
-    if known.loops is None:
-        layouts = [(x.shape, x.strides) for x in arrays]
-        given = layouts, arrays[0].dtype, (*spares,), dict(params), stack, operands
+        known = known_stacks[key] = KnownKind()
+    if known.calls is None:
+        given = layouts, copied, dtype, (*spares,), dict(params)
         known.count(partial(tried_calls, kernel, *given))
         return False
-    told: int = known.loops(*arrays)
+    told = known.calls(arrays, stack)
     return not told or set(np.geterr().values()) == {"ignore"}
+
+
+def has_listed_blocks(
+    kernel: Callable[..., None], operands: Sequence[Buffer], out: Buffer, spare: int, params: Any
+) -> int:
+    """Fills memory by a kernel of elements, block by block, if there is a list of its calls.
+
+    Args:
+        kernel: ``kernel(*operands, out, *spares, **params)`` for arrays of one shape.
+        operands, out: arrays of one dtype, with one axis and no gaps.
+        spare: how many spare arrays the kernel uses.
+        params: its parameters.
+
+    Returns:
+        How many elements from the first one on are there. The caller computes the others.
+    """
+    length = BYTES_OF_BLOCK // out.itemsize
+    whole = out.size - out.size % length
+    if held() or not whole or not all(x.flags.c_contiguous for x in operands):
+        return 0
+    *blocks, into = [x[:whole].reshape(-1, length) for x in (*operands, out)]
+    return whole if is_listed(kernel, blocks, [into], [(length,)] * spare, params) else 0
 
 
 def tried_calls(
     kernel: Callable[..., None],
-    layouts: Sequence[tuple[Shape, Sequence[int]]],
-    dtype: Any,
+    layouts: Sequence[ItemLayout],
+    copied: Sequence[bool],
+    dtype: DType,
     spares: Sequence[Shape],
     params: Mapping[str, Any],
-    stack: int,
-    operands: int,
 ) -> StackCalls:
     """Returns the calls of a kernel, once they have made its bits of random numbers.
+
+    Args:
+        kernel, spares, params: see `over_stack`.
+        layouts, dtype: see `noted_calls`.
+        copied: for each operand, whether NumPy computes with a copy in C order.
 
     Raises:
         NotNoted: they do not, or there are none.
     """
+    from .noted_calls import NotNoted, item_bytes
+
     random = np.random.default_rng(0)
-    # Arrays that lie like others, and of which nothing is read.
-    alike = [
-        np.ndarray(shape, dtype, np.empty(span(shape, strides, dtype), np.uint8), 0, (*strides,))
-        for shape, strides in layouts
-    ]
     tried = []
-    for x in alike:
-        size = -(-bytes_of_item(x, stack) // dtype.itemsize)
+    for shape, strides in layouts:
+        size = -(-item_bytes((shape, strides), dtype.itemsize) // dtype.itemsize)
         numbers = random.standard_normal(ITEMS_OF_A_TRIAL * size).astype(dtype)
-        strides = size * dtype.itemsize, *x.strides[stack:]
-        tried.append(np.ndarray((ITEMS_OF_A_TRIAL, *x.shape[stack:]), dtype, numbers, 0, strides))
-    calls = StackCalls(kernel, tried, spares, params, 1)
-    # NumPy is given copies of what is no view. BLAS may add vectors up as they lie.
-    lead = alike[-1].shape[:stack]
-    views = [np.may_share_memory(x, with_one_axis(x, lead)) for x in alike[:operands]]
-    given = [x if view else x.copy() for x, view in zip(tried[:operands], views, strict=True)]
-    expected = [x.copy() for x in tried[operands:]]
+        numbers[::SPACING_OF_ZEROS], numbers[1::SPACING_OF_ZEROS] = 0.0, -0.0
+        steps = size * dtype.itemsize, *strides
+        tried.append(np.ndarray((ITEMS_OF_A_TRIAL, *shape), dtype, numbers, 0, steps))
+    calls = StackCalls(kernel, layouts, dtype, spares, params)
+    operands, results = tried[: len(copied)], tried[len(copied) :]
+    given = [x.copy() if copy else x for x, copy in zip(operands, copied, strict=True)]
+    expected = [x.copy() for x in results]
     memory = [np.empty((ITEMS_OF_A_TRIAL, *shape), dtype) for shape in spares]
     with alone(), quiet():
         kernel(*given, *expected, *memory, **params)
-        calls(*tried)
-    for found, right in zip(tried[operands:], expected, strict=True):
+        calls(tried, 1)
+    calls.stacks.clear()
+    for found, right in zip(results, expected, strict=True):
         if found.tobytes() != right.tobytes():
             raise NotNoted("other bits")
-    return StackCalls(kernel, alike, spares, params, stack)
-
-
-def span(shape: Shape, strides: Sequence[int], dtype: Any) -> int:
-    """Returns how many bytes there are from the first element of an array to its last one."""
-    if min(strides, default=0) < 0:
-        raise NotNoted("an array that lies backward")
-    return sum((n - 1) * s for n, s in zip(shape, strides)) + int(dtype.itemsize)
+    return calls

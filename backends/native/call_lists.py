@@ -33,7 +33,7 @@ __all__ = [
 # its data, how often it is repeated, the lengths of its loops; for each operand the number of the
 # memory in which it lies, where it begins there, and how many bytes further for the next time; and
 # the strides, as the loop takes them.
-HEAD_WORDS_OF_LIST, MOST_CALL_DIMS, MOST_CALL_OPERANDS, MOST_CALL_STRIDES = 5, 4, 4, 9
+HEAD_WORDS_OF_LIST, MOST_CALL_DIMS, MOST_CALL_OPERANDS, MOST_CALL_STRIDES = 5, 4, 10, 10
 DIMS_PLACE = 3
 OPERANDS_PLACE = DIMS_PLACE + MOST_CALL_DIMS
 STRIDES_PLACE = OPERANDS_PLACE + 3 * MOST_CALL_OPERANDS

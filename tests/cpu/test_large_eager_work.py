@@ -316,7 +316,7 @@ print(outside, {found})
 """
 MADE_BY_THE_THREAD = {
     "blas_calls.IN_PARTS[0](x, x)": "plan.threads.eager_products'].multipliers.found.values()",
-    "nn.silu(x)": "block_loops'].known_kernels.values()",
+    "nn.silu(x)": "stacks'].known_stacks.values()",
     "nn.conv(x.reshape(4, 16, 64, 64), w)": "eager_code'].kinds.values()",
 }
 
@@ -325,5 +325,5 @@ MADE_BY_THE_THREAD = {
 @pytest.mark.parametrize("call", MADE_BY_THE_THREAD)
 def test_the_compiling_thread_imports_in_steps_that_forks_wait_for(call):
     made = f"sys.modules['functensor.backends.cpu.{MADE_BY_THE_THREAD[call]}"
-    found = f"sum(getattr(x, 'loops', x) is not None for x in {made})"
+    found = f"sum(getattr(x, 'calls', x) is not None for x in {made})"
     assert run_python(IMPORTED_BY_THE_THREAD.format(call=call, found=found)) == "[] 1\n"

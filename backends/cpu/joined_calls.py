@@ -80,6 +80,14 @@ def is_joinable(call: LoopCall, itemsize: int) -> bool:
     )
 
 
+def in_rows(call: LoopCall, like: LoopCall) -> LoopCall:
+    """Returns a call that goes over as many elements as another in rows as that one does."""
+    length = like.dims[0]
+    if call.times > 1 or call.dims[0] != like.times * length:
+        return call
+    return call._replace(times=like.times, dims=like.dims, moves=[s * length for s in call.strides])
+
+
 def fits_behind(calls: Sequence[LoopCall], call: LoopCall, itemsize: int, most: int) -> bool:
     """Says whether a call goes over the same elements as others, and touches no neighbours."""
     first = calls[0]
@@ -118,16 +126,14 @@ def with_joined_calls(
 
     groups: list[list[LoopCall]] = []
     for call in calls:
-        joins = (
-            groups
-            and is_joinable(call, itemsize)
-            and is_joinable(groups[-1][-1], itemsize)
-            and fits_behind(groups[-1], call, itemsize, most)
-        )
-        if joins:
-            groups[-1].append(call)
-        else:
-            groups.append([call])
+        before = groups[-1] if groups else []
+        if before and all(is_joinable(one, itemsize) for one in (before[-1], call)):
+            behind = in_rows(call, before[0])
+            rows = [in_rows(one, call) for one in before]
+            if fits_behind(rows, behind, itemsize, most):
+                groups[-1] = [*rows, behind]
+                continue
+        groups.append([call])
     # What later calls read, the last group first.
     read: list[list[tuple[int, int, int]]] = [[]]
     for group in groups[:0:-1]:

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 PRODUCTS_OF_LISTS = f"{__package__}.plan.threads.eager_products"
+POOL_OF_LISTS = f"{__package__}.plan.threads.pool"
 NATIVE = f"{__package__.removesuffix('cpu')}native"
 # Listing calls needs them, and a trial.
 NEEDED_BY_LISTS = (
@@ -101,7 +102,8 @@ class StackCalls:
         run = list_runner()
         if run is None:
             raise NotNoted("no machine code")
-        self.run = run
+        self.run, self.products = run, import_module(PRODUCTS_OF_LISTS)
+        self.pool = import_module(POOL_OF_LISTS)
         self.notes, self.spare = noted_calls(kernel, layouts, dtype, spares, params)
         self.words = self.notes.words()
         self.stacks: dict[Any, Described] = {}
@@ -109,15 +111,14 @@ class StackCalls:
     def __repr__(self) -> str:
         return f"<{self.notes} for each item>"
 
-    def _described(self, arrays: Sequence[Buffer], stack: int) -> Described:
+    def _described(self, arrays: Sequence[Buffer], stack: int, key: Any) -> Described:
         """Returns what describes the run for arrays whose first axes are those of a stack."""
-        lead = arrays[-1].shape[:stack]
-        moves = [
-            tuple([0 if n == 1 else s for n, s in zip(x.shape[:stack], x.strides)]) for x in arrays
-        ]
-        key = lead, *moves
         found = self.stacks.get(key)
         if found is None:
+            lead = arrays[-1].shape[:stack]
+            moves = [
+                [0 if n == 1 else s for n, s in zip(x.shape[:stack], x.strides)] for x in arrays
+            ]
             items = prod(lead)
             in_part = -(-items // MOST_STACK_PARTS)
             parts = -(-items // in_part)
@@ -133,10 +134,13 @@ class StackCalls:
             self.stacks[key] = found
         return found
 
-    def __call__(self, arrays: Sequence[Buffer], stack: int) -> int:
-        """Fills the memory of results, and returns what the processor told of the arithmetic."""
-        products = import_module(PRODUCTS_OF_LISTS)
-        words, begins, parts, times = self._described(arrays, stack)
+    def __call__(self, arrays: Sequence[Buffer], stack: int, key: Any = None) -> int:
+        """Fills the memory of results, and returns what the processor told of the arithmetic.
+
+        Arrays of one key have the same shapes and strides.
+        """
+        products = self.products
+        words, begins, parts, times = self._described(arrays, stack, key)
         spare = stack_memory.bytes(parts * self.spare)
         addresses = [x.__array_interface__["data"][0] for x in (*arrays, spare)]
         places = np.empty(1 + begins.size, np.int64)
@@ -145,8 +149,8 @@ class StackCalls:
         # Several threads may have measured the last one.
         known = len(times) >= RUNS_ALONE
         balance = products.balance
-        number = products.threads.number if known and begun >= balance.rests_until else 1
-        number = min(number, parts)
+        shares = known and begun >= balance.rests_until and not self.pool.has_callers()
+        number = min(self.pool.threads.number, parts) if shares else 1
         products.multiplied(self.run, (words, places), number)
         end = perf_counter()
         if number > 1:
@@ -198,7 +202,7 @@ class KnownKind:
             return
 
 
-# What is known of kernels of stacks that lie in some way.
+# What is known of kernels, by how their items lie, and again by how a whole stack lies.
 known_stacks: dict[Any, KnownKind] = {}
 
 
@@ -276,25 +280,49 @@ def is_listed(
 ) -> bool:
     """Does the same by a list of calls, if there is one; False where NumPy is to do it."""
     arrays = [*operands, *results]
-    plain = [x.dtype.char in "fd" and x.dtype.isnative and x.flags.aligned for x in arrays]
-    if not all(plain) or controlled() is None:
-        return False
-    dtype = arrays[0].dtype
-    layouts = tuple([(x.shape[stack:], x.strides[stack:]) for x in arrays])
-    # NumPy is given copies of what is no view. BLAS may add vectors up as they lie.
-    copied = tuple([not is_one_axis(x, stack) for x in operands])
-    key = kernel, dtype.char, layouts, copied, *params.items()
+    key = kernel, stack, *params.items(), *[(x.shape, x.strides, x.dtype) for x in arrays]
     known = known_stacks.get(key)
     if known is None:
-        if len(known_stacks) >= MOST_KNOWN_STACKS:
-            known_stacks.clear()
-        known = known_stacks[key] = KnownKind()
+        plain = [x.dtype.char in "fd" and x.dtype.isnative for x in arrays]
+        if not all(plain) or controlled() is None:
+            return False
+        known = kind_of(kernel, arrays, [not is_one_axis(x, stack) for x in operands], params, key)
+    if not all([x.flags.aligned for x in arrays]):  # noqa: C419 - quicker
+        return False
     if known.calls is None:
-        given = layouts, copied, dtype, (*spares,), dict(params)
+        layouts = [(x.shape[stack:], x.strides[stack:]) for x in arrays]
+        copied = [not is_one_axis(x, stack) for x in operands]
+        given = layouts, copied, arrays[0].dtype, (*spares,), dict(params)
         known.count(partial(tried_calls, kernel, *given))
         return False
-    told = known.calls(arrays, stack)
+    told = known.calls(arrays, stack, key)
     return not told or set(np.geterr().values()) == {"ignore"}
+
+
+def kind_of(
+    kernel: Callable[..., None],
+    arrays: Sequence[Buffer],
+    copied: Sequence[bool],
+    params: Mapping[str, Any],
+    key: tuple[Any, ...],
+) -> KnownKind:
+    """Returns what is known of a kernel for items that lie as those of arrays, in any stack.
+
+    Args:
+        kernel, params: see `over_stack`.
+        arrays: the operands and results.
+        copied: for each operand, whether NumPy computes with a copy: BLAS may add vectors up as
+            they lie.
+        key: what the kind is to be found by for such stacks.
+    """
+    stack = key[1]
+    layouts = [(x.shape[stack:], x.strides[stack:]) for x in arrays]
+    shared = kernel, arrays[0].dtype.char, *layouts, *copied, *params.items()
+    if len(known_stacks) >= MOST_KNOWN_STACKS:
+        known_stacks.clear()
+    known = known_stacks.setdefault(shared, KnownKind())
+    known_stacks[key] = known
+    return known
 
 
 def has_listed_blocks(

@@ -325,5 +325,5 @@ MADE_BY_THE_THREAD = {
 @pytest.mark.parametrize("call", MADE_BY_THE_THREAD)
 def test_the_compiling_thread_imports_in_steps_that_forks_wait_for(call):
     made = f"sys.modules['functensor.backends.cpu.{MADE_BY_THE_THREAD[call]}"
-    found = f"sum(getattr(x, 'calls', x) is not None for x in {made})"
+    found = f"sum(getattr(x, 'calls', x) is not None for x in {{*{made}}})"
     assert run_python(IMPORTED_BY_THE_THREAD.format(call=call, found=found)) == "[] 1\n"

@@ -39,7 +39,7 @@ def small_attention(q: Buffer, k: Buffer, v: Buffer, causal: bool, scale: float)
     (count, width), (length, outputs) = q.shape[-2:], v.shape[-2:]
     out = np.empty((*q.shape[:-1], outputs), q.dtype)
     totals = np.empty(q.shape[:-1], q.dtype)
-    spares = (count, width), (width, length), (count, length), (count,)
+    spares = (width, length), (count, length), (count,)
     params = {"causal": causal, "scale": scale}
     well = is_computed(attend, (q, k, v), (out, totals), spares, params)
     return out if well and are_right(totals) else None
@@ -105,14 +105,13 @@ def are_right(totals: Buffer) -> bool:
 
 def attend(
     q: Buffer, k: Buffer, v: Buffer, out: Buffer, totals: Buffer,
-    scaled: Buffer, turned: Buffer, powers: Buffer, shares: Buffer, *, causal: bool, scale: float,
+    turned: Buffer, powers: Buffer, shares: Buffer, *, causal: bool, scale: float,
 ) -> None:  # fmt: skip
     """Fills memory with the output for stacks of matrices, and with the sums of powers."""
-    np.multiply(q, q.dtype.type(scale), out=scaled)
-    np.positive(k.swapaxes(1, 2), out=turned)
+    np.multiply(k.swapaxes(1, 2), q.dtype.type(scale), out=turned)
     for rows, seen in blocks_of_scores(powers.shape, causal):
         own = powers[:, rows, seen]
-        np.matmul(scaled[:, rows], turned[:, :, seen], out=own)
+        np.matmul(q[:, rows], turned[:, :, seen], out=own)
         take_powers(own, totals[:, rows], causal)
         np.matmul(own, v[:, seen], out=out[:, rows])
     np.reciprocal(totals, out=shares)
@@ -127,13 +126,12 @@ def attend_back(
 ) -> None:  # fmt: skip
     """Fills memory with the gradients for stacks of matrices, and with the sums of powers."""
     factor = q.dtype.type(scale)
-    np.multiply(q, factor, out=scaled)
-    np.positive(k.swapaxes(1, 2), out=turned_k)
+    np.multiply(k.swapaxes(1, 2), factor, out=turned_k)
     np.positive(v.swapaxes(1, 2), out=turned_v)
     np.vecdot(g, out, out=along)
     for rows, seen in blocks_of_scores(powers.shape, causal):
         own, slope = powers[:, rows, seen], slopes[:, rows, seen]
-        np.matmul(scaled[:, rows], turned_k[:, :, seen], out=own)
+        np.matmul(q[:, rows], turned_k[:, :, seen], out=own)
         take_powers(own, totals[:, rows], causal)
         # The derivative of softmax: that by every weight less the mean of a query.
         np.matmul(g[:, rows], turned_v[:, :, seen], out=slope)

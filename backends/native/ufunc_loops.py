@@ -32,7 +32,9 @@ def address_of_loop(ufunc: np.ufunc, chars: str) -> tuple[int, int] | None:
     place = 8 * ufunc.types.index(shown)
     begin = id(ufunc) + OBJECT_HEADER
     loops, data = (word_at(begin + offset) for offset in (LOOP_ADDRESSES, DATA))
-    return word_at(loops + place), word_at(data + place) if data else 0
+    loop = word_at(loops + place) if loops else 0
+    # Loops of another kind may have none of this one.
+    return (loop, word_at(data + place) if data else 0) if loop else None
 
 
 def has_known_words(ufunc: np.ufunc) -> bool:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays.nn_formulas import GELU_CUBIC, GELU_LINEAR
-from .blocks import blockwise
+from .blocks import BLOCK_ELEMENTS, blockwise
 from .error_function import gelu_exact, gelu_exact_grad
+from .stacks import has_listed_blocks
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -97,6 +98,13 @@ def _gelu_grad_block(x: Buffer, out: Buffer, bounded: Buffer, odds: Buffer, rise
     out *= rise
 
 
+def _gelu_grad_times_block(
+    y: Buffer, x: Buffer, out: Buffer, bounded: Buffer, odds: Buffer, rise: Buffer
+) -> None:
+    _gelu_grad_block(y, out, bounded, odds, rise)
+    out *= x
+
+
 sigmoid = blockwise(_sigmoid_block)
 silu = blockwise(_silu_block, 1)
 _silu_unit_grad = blockwise(_silu_grad_block, 2)
@@ -128,7 +136,33 @@ def gelu_grad(x: Any, y: Any, *, approximate: bool) -> Any:
     # A number gets the dtype of the operand beside it.
     if type(y) is float and getattr(x, "dtype", DTYPE_OF_FLOATS).kind == "f":
         y = getattr(x, "dtype", DTYPE_OF_FLOATS).type(y)
+    if approximate and is_large_pair(x, y):
+        out = np.empty(x.shape, x.dtype)
+        if _has_listed_grad(x, y, out):
+            return out
     slope = gelu_unit_grad(y, approximate=approximate)
     alike = type(slope) is type(x) is np.ndarray and slope.dtype == x.dtype
     # A large result in new memory would cost another way to it.
     return np.multiply(slope, x, out=slope if alike and slope.shape == x.shape else None)
+
+
+def is_large_pair(x: Any, y: Any) -> bool:
+    """Says whether operands are arrays alike in C order, of more than a block."""
+    return (
+        type(x) is type(y) is np.ndarray
+        and x.size > BLOCK_ELEMENTS
+        and x.dtype.char in "fd"
+        and x.dtype == y.dtype
+        and x.shape == y.shape
+        and x.flags.c_contiguous
+        and y.flags.c_contiguous
+    )
+
+
+def _has_listed_grad(x: Buffer, y: Buffer, out: Buffer) -> bool:
+    """Fills memory with what ``gelu_grad`` returns, by a list of calls if there is one."""
+    x, y, out = (v.reshape(-1) for v in (x, y, out))
+    whole = has_listed_blocks(_gelu_grad_times_block, [y, x], out, 3, {})
+    if 0 < whole < x.size:
+        np.multiply(_gelu_approximate_grad(y[whole:]), x[whole:], out=out[whole:])
+    return whole > 0

@@ -18,6 +18,7 @@ from ..restoring import errstate
 from .blocks import row_blocks
 from .parallel import side_by_side
 from .reductions import sum
+from .small_attention import small_attention, small_attention_grad
 
 if TYPE_CHECKING:
     from ..annotations import Buffer, DType
@@ -44,6 +45,9 @@ def attention(
     learned: bool = False,
 ) -> Buffer:
     """Returns ``softmax(scale * q @ k^T + mask) @ v``; a query that sees no key gets zeros."""
+    small = small_attention(q, k, v, causal, scale) if mask is None else None
+    if small is not None:
+        return small  # type: ignore[no-any-return]
     out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     outs, queries, keys, values = map(stacked_matrices, (out, q, k, v))
     masks = None if mask is None else np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))
@@ -71,6 +75,9 @@ def attention_grad(
     scale: float,
 ) -> Buffer:
     """Returns the gradients of q, k and v, stacked, for that of ``attention``'s output."""
+    small = small_attention_grad(g, out, q, k, v, causal, scale) if mask is None else None
+    if small is not None:
+        return small  # type: ignore[no-any-return]
     stacked = np.zeros(stacked_shape(q.shape, k.shape, v.shape), q.dtype)
     by_q = stacked_matrices(stacked[0])
     by_k, by_v = (working(stacked_matrices(part)) for part in stacked[1:])

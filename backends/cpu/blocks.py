@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..restoring import quiet
-from .block_loops import has_run_loops
 from .parallel import side_by_side
+from .stacks import has_listed_blocks
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -88,9 +88,10 @@ def blockwise(kernel: Callable[..., None], spare: int = 0) -> Callable[..., Any]
             if out.size <= BLOCK_ELEMENTS:
                 kernel(values, out, *[np.empty_like(out) for _ in range(spare)], **params)
             else:
-                flat = values.reshape(-1)
-                if not has_run_loops(kernel, spare, flat, out.reshape(-1), params):
-                    pieces(flat, out.reshape(-1), params)
+                flat, target = values.reshape(-1), out.reshape(-1)
+                whole = has_listed_blocks(kernel, [flat], target, spare, params)
+                if whole < out.size:
+                    pieces(flat[whole:], target[whole:], params)
         if getattr(x, "dtype", None) == np.float16:
             out = out.astype(np.float16)
         return out if out.ndim else out[()]

@@ -1,62 +1,147 @@
-"""Rows brought to mean 0 and variance 1, for NumPy's buffers: block by block, in place."""
+"""Rows brought to mean 0 and variance 1, for NumPy's buffers: block by block, in place.
+
+Blocks of rows are the items of a stack. A block stays in the cache.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import inexact, row_blocks, shaped_like
-from .reductions import sum
+from ..blas_threads import alone, controlled
+from .blocks import inexact, shaped_like
+from .reductions import LONGEST_BLAS_RUN, ones, sum
+from .stacks import over_stack
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
 
 __all__ = ["affine_normalize", "affine_normalize_grad", "normalize", "normalize_grad"]
 
+# Elements of a block of rows, and those from which BLAS adds a block's rows up on several threads.
+BLOCK_OF_ROWS = 1 << 14
+FEWEST_CALM_ELEMENTS = 1 << 13
 
-def _row_sums(x: Buffer) -> Any:
-    """Returns the sums over the last axis, which stays with length 1."""
-    return sum(x, axis=(x.ndim - 1,), keepdims=True)
+
+def _sums_of_rows(x: Buffer, out: Buffer) -> None:
+    """Fills memory with the sums over the last of three axes."""
+    length = x.shape[2]
+    if 0 < length <= LONGEST_BLAS_RUN:
+        np.matmul(x, ones(length, x.dtype), out=out)
+    else:
+        out[...] = sum(x, axis=(2,), keepdims=False)
 
 
-def _center_and_scale(x: Buffer, eps: float, center: bool, out: Buffer) -> Any:
-    """Fills ``out`` with normalised rows and returns what each was multiplied by."""
+def _center_and_scale(x: Buffer, out: Buffer, scale: Buffer, *, eps: float, center: bool) -> None:
+    """Fills ``out`` with normalised rows, and ``scale`` with what each was multiplied by."""
     length = max(x.shape[-1], 1)
     if center:
-        np.subtract(x, _row_sums(x) / length, out=out)
+        _sums_of_rows(x, scale)
+        np.divide(scale, length, out=scale)
+        np.subtract(x, scale[..., np.newaxis], out=out)
     else:
-        out[...] = x
-    scale = 1 / np.sqrt(np.vecdot(out, out) / length + eps)
-    out *= scale[..., None]
-    return scale
+        np.positive(x, out=out)
+    np.vecdot(out, out, out=scale)
+    np.divide(scale, length, out=scale)
+    np.add(scale, eps, out=scale)
+    np.sqrt(scale, out=scale)
+    np.reciprocal(scale, out=scale)
+    np.multiply(out, scale[..., np.newaxis], out=out)
 
 
-def _direction_grad(h: Buffer, y: Buffer, scale: Buffer, center: bool, out: Buffer) -> None:
-    """Fills ``out`` with the derivative in the direction h; overwrites y."""
-    length = h.shape[-1]
-    along = np.vecdot(h, y) / length
+def _direction_grad(
+    h: Buffer, y: Buffer, scale: Buffer, means: Buffer, center: bool, out: Buffer
+) -> None:
+    """Fills ``out`` with the derivative in the direction h; overwrites y and ``means``."""
+    length = max(h.shape[-1], 1)
+    np.vecdot(h, y, out=means)
+    np.divide(means, length, out=means)
+    np.multiply(y, means[..., np.newaxis], out=y)
     if center:
-        np.subtract(h, _row_sums(h) / length, out=out)
+        _sums_of_rows(h, means)
+        np.divide(means, length, out=means)
+        np.subtract(h, means[..., np.newaxis], out=out)
     elif out is not h:
-        out[...] = h
-    y *= along[..., None]
-    out -= y
-    out *= scale[..., None]
+        np.positive(h, out=out)
+    np.subtract(out, y, out=out)
+    np.multiply(out, scale[..., np.newaxis], out=out)
 
 
 def _inexact_rows(x: Buffer) -> Buffer:
-    """Returns the rows of an array, which may have no elements."""
-    return inexact(x).reshape(prod(x.shape[:-1]), x.shape[-1])
+    """Returns the rows of an array, which may have no elements, as a group."""
+    return inexact(x).reshape(1, prod(x.shape[:-1]), x.shape[-1])
+
+
+def _by_rows(
+    kernel: Callable[..., None],
+    operands: Sequence[Buffer],
+    shared: Sequence[Buffer],
+    results: Sequence[Buffer],
+    totals: Buffer | None,
+    spares: tuple[int, int],
+    params: dict[str, Any],
+) -> None:
+    """Calls a kernel with blocks of rows.
+
+    Args:
+        kernel: takes blocks of the operands, what is shared, blocks of the results, the memory of
+            each block's totals, and spare memory.
+        operands, results: arrays (groups, rows, length).
+        shared: arrays (groups, 1, length) that rows of a group share.
+        totals: an array (groups, blocks, ...), or None.
+        spares: how many arrays of a block's shape the kernel uses, at most one, and how many with
+            a number for each of its rows.
+        params: its parameters.
+    """
+    groups, count, length = operands[0].shape
+    dtype = operands[0].dtype
+    if operands[0].size < FEWEST_CALM_ELEMENTS:
+        # One block has all rows, and groups are items.
+        into = [*results] if totals is None else [*results, totals[:, 0]]
+        memory = [np.empty((groups, count, length), dtype)] * spares[0]
+        memory += [np.empty((groups, count), dtype) for _ in range(spares[1])]
+        kernel(*operands, *shared, *into, *memory, **params)
+        return
+    control = controlled()
+    with nullcontext() if control is None or not control.several() else alone():
+        first = 0
+        for number, rows in _blocks_of_rows(count, length):
+            part = slice(first, first + number * rows)
+            shape = groups, number, rows, length
+            given = [x[:, part].reshape(shape) for x in operands]
+            given += [w[:, np.newaxis] for w in shared]
+            into = [x[:, part].reshape(shape) for x in results]
+            if totals is not None:
+                into.append(totals[:, -number:] if first else totals[:, :number])
+            items = [(rows, length)] * spares[0] + [(rows,)] * spares[1]
+            over_stack(kernel, given, into, items, params, 2)
+            first += number * rows
+
+
+def _rows_of_block(length: int) -> int:
+    return max(BLOCK_OF_ROWS // max(length, 1), 1)
+
+
+def _blocks_of_rows(count: int, length: int) -> Iterator[tuple[int, int]]:
+    """Yields how many blocks there are, and of how many rows each: whole ones, and the rest."""
+    rows = _rows_of_block(length)
+    whole, rest = divmod(count, rows)
+    if whole:
+        yield whole, rows
+    if rest:
+        yield 1, rest
 
 
 def normalize(x: Buffer, *, eps: float, center: bool) -> Buffer:
     """Returns ``(x - mean(x)) / sqrt(var(x) + eps)`` over the last axis."""
     rows = _inexact_rows(x)
     out = np.empty(rows.shape, rows.dtype)
-    for block in row_blocks(*rows.shape):
-        _center_and_scale(rows[block], eps, center, out[block])
+    params = {"eps": eps, "center": center}
+    _by_rows(_center_and_scale, [rows], [], [out], None, (0, 1), params)
     return shaped_like(out, x)
 
 
@@ -65,11 +150,17 @@ def normalize_grad(g: Buffer, x: Buffer, *, eps: float, center: bool) -> Buffer:
     rows = _inexact_rows(x)
     cotangents = np.asarray(g, rows.dtype).reshape(rows.shape)
     out = np.empty(rows.shape, rows.dtype)
-    for block in row_blocks(*rows.shape):
-        y = np.empty_like(out[block])
-        scale = _center_and_scale(rows[block], eps, center, y)
-        _direction_grad(cotangents[block], y, scale, center, out[block])
+    params = {"eps": eps, "center": center}
+    _by_rows(_normalize_back, [cotangents, rows], [], [out], None, (1, 2), params)
     return shaped_like(out, x)
+
+
+def _normalize_back(
+    h: Buffer, x: Buffer, out: Buffer, y: Buffer, scale: Buffer, means: Buffer,
+    *, eps: float, center: bool,
+) -> None:  # fmt: skip
+    _center_and_scale(x, y, scale, eps=eps, center=center)
+    _direction_grad(h, y, scale, means, center, out)
 
 
 # -- with weights: rows that share one are a group
@@ -88,16 +179,24 @@ def _grouped_rows(x: Buffer, weight: Buffer, *others: Buffer) -> tuple[Any, Any,
 def affine_normalize(x: Buffer, weight: Buffer, *bias: Buffer, eps: float, center: bool) -> Buffer:
     """Returns ``normalize(x) * weight + bias``."""
     dtype, work, rows = _grouped_rows(x, weight, *bias)
-    groups, count, length = rows.shape
+    groups, _, length = rows.shape
     affine = [np.asarray(v, work).reshape(groups, 1, length) for v in (weight, *bias)]
     out = np.empty(rows.shape, work)
-    for block in row_blocks(count, groups * length):
-        part = out[:, block]
-        _center_and_scale(rows[:, block], eps, center, part)
-        part *= affine[0]
-        if bias:
-            part += affine[1]
+    kernel = _affine_biased if bias else _scaled
+    _by_rows(kernel, [rows], affine, [out], None, (0, 1), {"eps": eps, "center": center})
     return out.reshape(x.shape).astype(dtype, copy=False)
+
+
+def _scaled(x: Buffer, weight: Buffer, out: Buffer, scale: Buffer, **params: Any) -> None:
+    _center_and_scale(x, out, scale, **params)
+    np.multiply(out, weight, out=out)
+
+
+def _affine_biased(
+    x: Buffer, weight: Buffer, bias: Buffer, out: Buffer, scale: Buffer, **params: Any
+) -> None:
+    _scaled(x, weight, out, scale, **params)
+    np.add(out, bias, out=out)
 
 
 def affine_normalize_grad(
@@ -109,17 +208,29 @@ def affine_normalize_grad(
     cotangents = np.asarray(g, work).reshape(rows.shape)
     affine = np.asarray(weight, work).reshape(groups, 1, length)
     out = np.empty((groups, count + 1 + bias, length), work)
-    totals = out[:, count:]
-    totals[...] = 0
-    for block in row_blocks(count, groups * length):
-        h, part = cotangents[:, block], out[:, block]
-        y = np.empty(h.shape, work)
-        scale = _center_and_scale(rows[:, block], eps, center, y)
-        np.multiply(h, y, out=part)
-        totals[:, 0] += sum(part, axis=(1,), keepdims=False)
-        if bias:
-            totals[:, 1] += sum(h, axis=(1,), keepdims=False)
-        np.multiply(h, affine, out=part)
-        _direction_grad(part, y, scale, center, part)
+    small = rows.size < FEWEST_CALM_ELEMENTS
+    blocks = 1 if small else -(-count // _rows_of_block(length))
+    totals = np.empty((groups, blocks, 1 + bias, length), work)
+    params = {"eps": eps, "center": center}
+    given = [cotangents, rows], [affine], [out[:, :count]], totals
+    _by_rows(_affine_back, *given, (1, 2), params)
+    if blocks == 1:
+        out[:, count:] = totals[:, 0]
+    else:
+        np.add.reduce(totals, axis=1, out=out[:, count:])
     shape = (*weight.shape[:-1], *out.shape[1:])
     return out.reshape(shape).astype(dtype, copy=False)
+
+
+def _affine_back(
+    h: Buffer, x: Buffer, weight: Buffer, out: Buffer, totals: Buffer,
+    y: Buffer, scale: Buffer, means: Buffer, *, eps: float, center: bool,
+) -> None:  # fmt: skip
+    _center_and_scale(x, y, scale, eps=eps, center=center)
+    np.multiply(h, y, out=out)
+    over_rows = ones(h.shape[1], h.dtype)
+    np.matmul(over_rows, out, out=totals[:, 0])
+    if totals.shape[1] > 1:
+        np.matmul(over_rows, h, out=totals[:, 1])
+    np.multiply(h, weight, out=out)
+    _direction_grad(out, y, scale, means, center, out)

@@ -1,4 +1,4 @@
-"""Kernels of blocks as machine code that calls NumPy's loops: NumPy's bits, and nobody waits."""
+"""Functions of elements as lists of NumPy's loops: NumPy's bits, and nobody waits."""
 
 import threading
 
@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 from support.drawn_operands import laid_out
 
-from functensor.backends.cpu import activations, block_loops, blocks, error_function
+from functensor.backends.blas_threads import controlled
+from functensor.backends.cpu import activations, blocks, error_function, stacks
 from functensor.backends.cpu.plan.threads import pool
 from functensor.backends.native import machine
 from functensor.backends.native.ufunc_loops import address_of_loop
 
-needs_code = pytest.mark.skipif(not machine.compiles_here(), reason=machine.why_not())
+needs_code = pytest.mark.skipif(
+    not machine.compiles_here() or controlled() is None,
+    reason=machine.why_not() or "BLAS is none that can be kept to a thread",
+)
 EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-40, 90.0, -90.0]
 FUNCTIONS = {
     "gelu": lambda x: activations.gelu(x, approximate=True),
@@ -30,16 +34,16 @@ LISTED = {*FUNCTIONS} - {"erf"}
 @pytest.fixture(autouse=True)
 def small_and_soon(monkeypatch):
     """Makes machine code of small work too, after the first call."""
-    monkeypatch.setattr(block_loops, "known_kernels", {})
-    monkeypatch.setattr(block_loops, "CALLS_BEFORE", 1)
-    monkeypatch.setattr(block_loops, "BYTES_OF_LOOPS", 1 << 8)
+    monkeypatch.setattr(stacks, "known_stacks", {})
+    monkeypatch.setattr(stacks, "CALLS_BEFORE", 1)
+    monkeypatch.setattr(stacks, "BYTES_OF_BLOCK", 1 << 8)
     monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", 100)
     monkeypatch.setattr(pool.threads, "number", 2)
 
 
 def known():
     """Returns what is known of kernels, once all that is to be made is there."""
-    found = [*block_loops.known_kernels.values()]
+    found = [*dict.fromkeys(stacks.known_stacks.values())]
     for each in found:
         assert each.job is None or each.job.wait(60)
         assert each.job is None or each.job.error is None, each.job.error
@@ -58,14 +62,14 @@ def numbers(length, dtype="f", seed=0):
 def test_results_have_the_bits_of_numpy(monkeypatch, name, dtype):
     operands = [numbers(length, dtype) for length in (101, 64 * 8, 64 * 8 + 1, 3001)]
     with monkeypatch.context() as patch:
-        patch.setattr(blocks, "has_run_loops", lambda *given: False)
+        patch.setattr(blocks, "has_listed_blocks", lambda *given: 0)
         wanted = [FUNCTIONS[name](x) for x in operands]
     for _ in range(6):
         for x, right in zip(operands, wanted, strict=True):
             got = FUNCTIONS[name](x)
             assert (got.dtype, got.tobytes()) == (right.dtype, right.tobytes())
         found = known()
-    assert [each.loops is not None for each in found] == [name in LISTED] * len(found)
+    assert [each.calls is not None for each in found] == [name in LISTED] * len(found)
 
 
 @needs_code
@@ -78,55 +82,13 @@ def test_operands_that_lie_otherwise(layout):
         np.testing.assert_array_equal(activations.silu(laid_out(x, layout)), wanted)
 
 
-def copies(x, out):
-    np.copyto(out, x)
-
-
-def reduces(x, out):
-    np.subtract(x, np.maximum.reduce(x), out=out)
-
-
-def takes_parts(x, out):
-    np.negative(x[:1], out=out[:1])
-
-
-def makes_memory(x, out):
-    np.multiply(x + x, 2.0, out=out)
-
-
-def casts(x, out):
-    np.add(x, np.float64(1), out=out, casting="unsafe")
-
-
-@pytest.mark.parametrize("kernel", [copies, reduces, takes_parts, makes_memory, casts])
-def test_kernels_that_do_something_else_are_not_listed(kernel):
-    with pytest.raises(block_loops.NotNoted):
-        block_loops.BlockLoops(kernel, 0, np.dtype("f"), {})
-
-
-def looks_at_numbers(x, out):
-    (np.exp if float(np.asarray(x)[0]) == 1 else np.negative)(x, out=out)
-
-
-@needs_code
-def test_a_trial_tells_other_bits():
-    block_loops.BlockLoops(looks_at_numbers, 0, np.dtype("f"), {})
-    with pytest.raises(block_loops.NotNoted, match="other bits"):
-        block_loops.tried_loops(looks_at_numbers, 0, np.dtype("f"), {})
-    run, x = blocks.blockwise(looks_at_numbers), numbers(1000)
-    for _ in range(2):
-        np.testing.assert_array_equal(run(x), -x)
-        (found,) = known()
-        assert found.loops is None
-
-
 def test_without_machine_code_numpy_computes_all(monkeypatch):
     monkeypatch.setenv("FUNCTENSOR_NATIVE", "0")
     x = numbers(1000)
     for _ in range(2):
         activations.silu(x)
         (found,) = known()
-        assert found.loops is None
+        assert found.calls is None
 
 
 @needs_code
@@ -135,10 +97,10 @@ def test_a_job_that_was_dropped_begins_again():
     activations.silu(x)
     (found,) = known()
     # As in the child of a fork.
-    found.loops, found.job.dropped = None, True
+    found.calls, found.job.dropped = None, True
     activations.silu(x)
     (found,) = known()
-    assert found.loops is not None
+    assert found.calls is not None
 
 
 @needs_code
@@ -167,22 +129,24 @@ def test_no_more_runs_are_measured_than_are_needed():
     x = numbers(5000)
     for _ in range(2):
         activations.softplus(x)
-        (kernel,) = known()
-    _, times = kernel.loops._described(len(x))
+        (kind,) = known()
+    ((_, _, _, times),) = kind.calls.stacks.values()
     # As where two threads have measured the last run at the same time.
-    times[:] = [1.0] * (block_loops.RUNS_ALONE + 1)
+    times[:] = [1.0] * (stacks.RUNS_ALONE + 1)
     for _ in range(3):
         activations.softplus(x)
-    assert len(times) == block_loops.RUNS_ALONE + 1
+    assert len(times) == stacks.RUNS_ALONE + 1
 
 
+@needs_code
 def test_lengths_are_bounded(monkeypatch):
-    loops = object.__new__(block_loops.BlockLoops)
-    loops.block, loops.number, loops.calls, loops.lengths = 64, 0, [], {}
-    monkeypatch.setattr(block_loops, "MOST_LENGTHS", 2)
-    for length in (100, 200, 300, 100):
-        assert loops._described(length)[0][1] == length
-        assert len(loops.lengths) <= 2
+    monkeypatch.setattr(stacks, "MOST_STACKS", 2)
+    for length in (200, 300, 400, 500, 200):
+        x = np.linspace(-9, 9, length, dtype="f")
+        np.testing.assert_allclose(activations.softplus(x), np.logaddexp(x, 0), rtol=1e-6)
+        (kind,) = known()
+        assert kind.calls is not None
+        assert len(kind.calls.stacks) <= 2
 
 
 def test_loops_of_ufuncs():

@@ -20,6 +20,8 @@ from functensor.backends.cpu import (
     large_ufuncs,
     parallel,
     pooling,
+    small_attention,
+    stacks,
     where_and_extrema,
 )
 from functensor.backends.cpu.plan.threads import pool, shared_parts
@@ -185,6 +187,8 @@ needs_control = pytest.mark.skipif(
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_has_the_same_bits_on_one_thread_and_on_two(dtype, causal, shares, monkeypatch):
     monkeypatch.setattr(attention, "BLOCK_SCORES", 40)
+    monkeypatch.setattr(small_attention, "FEWEST_SCORES", 1)
+    monkeypatch.setattr(stacks, "ELEMENTS_AT_ONCE", 40)
     q, k, v, g = numbers(4, 6, 7, 3, dtype=dtype)
 
     def results():
@@ -312,7 +316,7 @@ print(outside, {found})
 """
 MADE_BY_THE_THREAD = {
     "blas_calls.IN_PARTS[0](x, x)": "plan.threads.eager_products'].multipliers.found.values()",
-    "nn.silu(x)": "block_loops'].known_kernels.values()",
+    "nn.silu(x)": "stacks'].known_stacks.values()",
     "nn.conv(x.reshape(4, 16, 64, 64), w)": "eager_code'].kinds.values()",
 }
 
@@ -321,5 +325,5 @@ MADE_BY_THE_THREAD = {
 @pytest.mark.parametrize("call", MADE_BY_THE_THREAD)
 def test_the_compiling_thread_imports_in_steps_that_forks_wait_for(call):
     made = f"sys.modules['functensor.backends.cpu.{MADE_BY_THE_THREAD[call]}"
-    found = f"sum(getattr(x, 'loops', x) is not None for x in {made})"
+    found = f"sum(getattr(x, 'calls', x) is not None for x in {{*{made}}})"
     assert run_python(IMPORTED_BY_THE_THREAD.format(call=call, found=found)) == "[] 1\n"

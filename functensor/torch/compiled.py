@@ -7,8 +7,8 @@ from typing import Any
 from ..backends.errors.public_functions import check_function
 from ..optim.compiled_rules import with_compiled_rules
 from ..optim.stateful import StatefulOptimizer
-from .compiling import CompiledFunction
-from .module_plan import ModulePlan
+from .compilation.functions import CompiledFunction
+from .compilation.modules import ModulePlan
 from .nn.module import Module
 from .optim.optimizer import Optimizer
 

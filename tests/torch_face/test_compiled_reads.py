@@ -6,7 +6,7 @@ import pytest
 
 import functensor.torch as torch
 from functensor.torch import nn
-from functensor.torch.watched_values import Picture
+from functensor.torch.compilation.pictures import Picture
 
 
 class Slotted:

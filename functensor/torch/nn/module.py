@@ -203,7 +203,7 @@ class Module(ModuleStates):
         ((4, 3), ['weight', 'bias'])
         """
         # By its name: what makes plans of modules stands above them.
-        import_module("..module_plan", __package__).compile_in_place(self, *args, **kwargs)
+        import_module("..compilation.modules", __package__).compile_in_place(self, *args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: x for name, x in vars(self).items() if name != "_compiled_call_impl"}

@@ -9,23 +9,39 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.core.array import Array
-from ..tree import containers as tree
-from .nn.module import Module
-from .watched_values import PLAIN_KINDS, ChangeCount, Picture, is_looked_into
+from ...primitives.core.array import Array
+from ...tree import containers as tree
+from ..nn.module import Module
+from .pictures import PLAIN_KINDS, Picture, is_looked_into
 
-__all__ = ["MOST_STATES", "ChangedOften", "WatchedCalls", "objects_in"]
+__all__ = ["MOST_STATES", "ChangeCount", "NoState", "WatchedCalls", "objects_in"]
 
 # Plans for so many states of what is read beside arrays are tried, those of the latest first.
 MOST_STATES = 8
 # So many choices of objects among the arguments are known, those of the latest calls.
 MOST_CHOICES = 64
+# A plan is given up once it was made for so many states, each of which served few calls.
+MOST_CHANGES, FEW_CALLS = 16, 4
 ARRAY_CLASSES = Array, np.ndarray, np.generic
 CALLABLES = FunctionType, MethodType, partial, Module
 
 
-class ChangedOften(Exception):
-    """A function reads beside its arrays what changes more often than plans are worth."""
+class NoState(Exception):
+    """A function reads beside its arrays what cannot be compared, or changes too often."""
+
+
+class ChangeCount:
+    """Counts the calls of a plan, and those that found other values than the plans before."""
+
+    __slots__ = ("calls", "changes")
+
+    def __init__(self) -> None:
+        self.calls = self.changes = 0
+
+    def changed(self) -> bool:
+        """Counts a change; says whether plans serve too few calls."""
+        self.changes += 1
+        return self.changes >= MOST_CHANGES and self.calls < FEW_CALLS * self.changes
 
 
 class Seen:
@@ -51,11 +67,14 @@ class Seen:
             return self._last[1]
         picture = Picture()
         look = [picture.of(x) for x in self._values], picture.of_named()
+        if fault := picture.unseen():
+            raise NoState(fault)
         picture.keep()
         state = next((known for other, known in self._states if other == look), None)
         if state is None:
             if self._states and self._count.changed():
-                raise ChangedOften
+                what = "what it reads beside its arguments has changed again and again"
+                raise NoState(f"{what}, and each plan serves one value of it")
             state = object()
             self._states = [(look, state), *self._states[: MOST_STATES - 1]]
         self._last = picture, state
@@ -77,7 +96,7 @@ class WatchedCalls:
         """Returns what stands for the state; None where there is nothing to watch.
 
         Raises:
-            ChangedOften: it has changed again and again.
+            NoState: it cannot be compared, or has changed again and again.
         """
         objects = [*objects_in(args), *objects_in(kwargs.values())] if kwargs else objects_in(args)
         if not (objects or self._values):

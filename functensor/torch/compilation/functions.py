@@ -5,40 +5,68 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Callable
+from enum import Enum
 from functools import update_wrapper
-from types import MethodType
+from operator import is_
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
-from ..backends.errors.public_functions import complain
-from ..functions.wrapping import pickled
-from ..jitting.guard import UNLIKE, Guard
-from ..jitting.jitted import jit
-from ..jitting.signature import context_of
-from ..jitting.staged_entry import StagedEntry
-from ..jitting.switch import switch
-from ..primitives.core.array import Array
-from ..primitives.core.errors import function_name
-from ..primitives.core.trace import below_hooks, is_staged, slot
-from ..random.generator import default_generator, drawing_from
-from ..tensors.default_dtypes import TENSOR_DTYPES
-from ..tensors.grad_mode import mode
-from ..tree import containers as tree
-from .graph_breaks import UNSTAGED, SurroundingsChanged, compiling
-from .surroundings import Surroundings
-from .watched_calls import ChangedOften, WatchedCalls, objects_in
-from .watched_values import Same
+from ...backends.errors.public_functions import complain
+from ...functions.wrapping import pickled
+from ...jitting.guard import UNLIKE, Guard
+from ...jitting.jitted import jit
+from ...jitting.signature import context_of
+from ...jitting.staged_entry import StagedEntry
+from ...jitting.switch import switch
+from ...primitives.core.array import Array
+from ...primitives.core.errors import function_name
+from ...primitives.core.trace import below_hooks, is_staged, slot
+from ...random.generator import default_generator, drawing_from
+from ...tensors.default_dtypes import TENSOR_DTYPES
+from ...tensors.grad_mode import mode
+from ...tree import containers as tree
+from ..graph_breaks import UNSTAGED, GraphBreak, SurroundingsChanged, compiling
+from ..nn.module import Module
+from .changes import Before
+from .pictures import PLAIN_KINDS, Picture, Same
+from .states import NoState, WatchedCalls, objects_in
 
 __all__ = ["MOST_CHANGING_CALLS", "CompiledFunction"]
 
 ARRAYS = Array, np.ndarray
+# What plans return beside arrays, numbers and texts.
+RETURNED_KINDS = np.generic, np.dtype, Enum, type, FunctionType, Module
 # Stands for an array among the constants of a plan.
 ARRAY_PLACE = object()
 # A function tries so many guards, one after the other, and counts the calls of so many kinds.
 MOST_GUARDS, MOST_KINDS = 4, 64
 # So often a call may change what is beside it while it is staged, to fill what is filled once.
 MOST_CHANGING_CALLS = 2
+
+
+class Passed:
+    """Stands in the result of a plan for what is no array of its own.
+
+    Attributes:
+        place: the number of an argument's leaf; -1 and less for the result's first and later ones;
+            None for a constant.
+        constant: the constant.
+    """
+
+    __slots__ = ("constant", "place")
+
+    def __init__(self, place: int | None, constant: Any = None) -> None:
+        self.place = place
+        self.constant = constant
+
+
+tree.register(
+    Passed,
+    lambda node: ((), (node.place, Same(node.constant))),
+    lambda static, _: Passed(static[0], static[1].value),
+)
 
 
 class CompiledFunction:
@@ -61,28 +89,35 @@ class CompiledFunction:
     ) -> None:
         update_wrapper(self, fun)
         self._fun = fun
-        self._draws = False
+        # Whether it draws, and whether others stand in results for what is in them.
+        self._draws = self._passes = False
         self._whole = whole
         self._name = name or function_name(fun)
         self._watched = WatchedCalls(fun) if watched else WatchedCalls()
         self._changing_calls = 0
+        self._strict = whole and watched
         # Whether it was found that it cannot be staged.
         self._unstaged = False
 
         def with_arguments(arrays: list[Any], *, form: Any) -> Any:
             treedef, constants, *_ = form
-            given = iter(arrays)
-            leaves = [next(given) if c is ARRAY_PLACE else given_as(c) for c in constants]
-            args, kwargs = treedef.unflatten(leaves)
-            objects = [*objects_in(args), *objects_in(kwargs.values())] if watched else []
-            around = Surroundings([fun, *objects] if watched else [])
+            rest = iter(arrays)
+            leaves = [next(rest) if c is ARRAY_PLACE else given_as(c) for c in constants]
+            given = args, kwargs = treedef.unflatten(leaves)
+            if not watched:
+                return self._result(fun(*args, **kwargs), leaves)
+            picture = Picture()
+            picture.of([fun, *objects_in(args), *objects_in(kwargs.values())])
+            picture.of_named()
+            before = Before(picture)
             try:
                 out = fun(*args, **kwargs)
             finally:
-                changed = around.restore()
+                changed = before.restore()
             if changed:
                 raise SurroundingsChanged("it changes values beside its arguments")
-            return out
+            check_containers(given, leaves, treedef)
+            return self._result(out, leaves)
 
         drawing = drawing_from(with_arguments, self._note)
         # Messages and programs have the function's name.
@@ -120,7 +155,7 @@ class CompiledFunction:
             try:
                 for _, known, guard in self._guards:
                     if known == choices and (out := guard(((args, kwargs),), {})) is not UNLIKE:
-                        return out
+                        return self._with_passed(out, args, kwargs) if self._passes else out
             except Exception as error:
                 complain(error, self._fun, f"compile({function_name(self._fun)})", args, kwargs)
                 raise
@@ -152,7 +187,44 @@ class CompiledFunction:
         if plain and slot.face is None:
             entry = self._run.entry_of(key, arrays, form=form)
             self._learn(entry, choices_now(state), args, kwargs)
-        return out
+        return self._with_passed(out, args, kwargs) if self._passes else out
+
+    def _result(self, out: Any, given: list[Any]) -> Any:
+        """Returns a result for a plan, in which other nodes stand for what is no array of its own.
+
+        Args:
+            out: the result.
+            given: the leaves of the arguments.
+
+        Raises:
+            GraphBreak: an object is in it that a plan cannot return.
+        """
+        leaves, treedef = tree.flatten(out)
+        places = {id(x): i for i, x in enumerate(given) if type(x) not in PLAIN_KINDS}
+        for i, x in enumerate(leaves):
+            if id(x) in places:
+                self._passes = True
+                leaves[i] = Passed(places[id(x)])
+            elif isinstance(x, Array):
+                places[id(x)] = -1 - i
+            elif type(x) in PLAIN_KINDS or isinstance(x, RETURNED_KINDS):
+                self._passes = True
+                leaves[i] = Passed(None, x)
+            else:
+                raise GraphBreak(f"it returns an object of {type(x).__name__}")
+        return treedef.unflatten(leaves)
+
+    def _with_passed(self, out: Any, args: Any, kwargs: Any) -> Any:
+        """Returns a result with what others stand for in it: constants and the call's arguments."""
+        found, treedef = tree.flatten(out, is_leaf=lambda x: type(x) is Passed)
+        given = tree.leaves((args, kwargs))
+        for i, x in enumerate(found):
+            if type(x) is Passed:
+                if x.place is None:
+                    found[i] = x.constant
+                else:
+                    found[i] = given[x.place] if x.place >= 0 else found[-1 - x.place]
+        return treedef.unflatten(found)
 
     def runs_as_it_is(self) -> bool:
         """Says that it makes no plans: it cannot be staged, or `set_stance` said so."""
@@ -180,15 +252,14 @@ class CompiledFunction:
 
     def _is_changing(self) -> bool:
         """Says whether more calls changed what is beside it than may fill what is filled once."""
-        return self._whole or self._changing_calls > MOST_CHANGING_CALLS
+        return self._strict or self._changing_calls > MOST_CHANGING_CALLS
 
     def _state(self, args: Any, kwargs: Any) -> object:
         """Returns what stands for the values that the function reads beside arrays."""
         try:
             return self._watched.state(args, kwargs)
-        except ChangedOften:
-            what = "what it reads beside its arguments has changed again and again"
-            self.give_up(RuntimeError(f"{what}, and each plan serves one value of it"))
+        except NoState as error:
+            self.give_up(RuntimeError(str(error)))
             return None
 
     def _learn(self, kind: StagedEntry | None, choices: Any, args: Any, kwargs: Any) -> None:
@@ -228,6 +299,17 @@ def read_choices() -> tuple[bool, Any]:
 def choices_now(state: object) -> Any:
     """Returns all choices that a plan depends on."""
     return context_of(), read_choices(), state
+
+
+def check_containers(given: Any, leaves: list[Any], treedef: Any) -> None:
+    """Ends the staging of a call that has changed containers among its arguments, which are copies.
+
+    Raises:
+        SurroundingsChanged: it has.
+    """
+    now, form = tree.flatten(given)
+    if form != treedef or not all(map(is_, now, leaves)):
+        raise SurroundingsChanged("it changes containers among its arguments")
 
 
 def hashed(constant: Any) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
-from ..backends.frames import frame_at, is_users, module_of
-from .nn.module import Module
-from .watched_values import NOTHING_THERE, Picture, is_looked_into
+from ...backends.frames import frame_at, is_users, module_of
+from ..nn.module import Module
+from .pictures import NOTHING_THERE, Picture, is_looked_into
 
 __all__ = ["Reads", "attribute_picture", "noting_reads", "passed_on"]
 
@@ -76,5 +76,5 @@ def attribute_picture(picture: Picture, part: Any, name: str) -> Any:
     for kind in type(part).__mro__:
         if name in vars(kind):
             looked_into = is_looked_into(kind.__module__)
-            return picture.at(vars(kind).get, name) if looked_into else kind
+            return picture.of_entry(kind, name) if looked_into else kind
     return NOTHING_THERE

@@ -1,0 +1,487 @@
+"""Pictures of values that a plan took for constants, and a quick comparison at each later call.
+
+A picture is equal to another if a function that reads both values does the same with them: numbers
+and texts are alike by type and value, containers, arrays and objects by what is in them, functions
+by what they close over and the globals that they read, classes and Python's modules by those
+attributes that these functions name, and all else by identity.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from functools import cache, partial
+from itertools import chain
+from operator import attrgetter, call, is_
+from pathlib import Path
+from random import Random
+from threading import local
+from types import (
+    FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType,
+)  # fmt: skip
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ...backends.frames import is_users
+from ...functions.alike import Weak
+from ...functions.frozen_globals import names_in_code
+from ...jitting.signature import exact
+from ...primitives.core.buffers import ARRAY_TYPES, is_changeable
+from ...random.generator import Generator
+from ...tensors import Tensor
+from ..nn.module import Module
+from ..optim.optimizer import Optimizer
+
+__all__ = ["NOTHING_THERE", "PLAIN_KINDS", "Elements", "Picture", "Same", "is_looked_into"]
+
+PLAIN_KINDS = frozenset({type(None), bool, int, float, complex, str, bytes})
+SEQUENCE_KINDS = list, tuple, set, frozenset, deque
+EMPTIED_KINDS = frozenset({list, set, dict, OrderedDict})
+# The folder of installed packages, whose functions are not looked into either.
+INSTALLED = "site-packages"
+# The attributes that modules have for themselves.
+MODULE_TABLES = frozenset({
+    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
+    "_backward_hooks", "_backward_pre_hooks", "_with_kwargs", "_state_hooks",
+})  # fmt: skip
+# Those of them that states are saved and loaded by.
+NOT_CALLED = frozenset({"_non_persistent_buffers_set", "_state_hooks"})
+# So many values and items of containers are looked at, beside modules and their tensors, and so
+# many bytes of arrays: 100,000 items take 2.5 ms to compare, and 16 MB as long.
+MOST_VALUES, MOST_BYTES = 100_000, 16_000_000
+# Values that may differ from what they were without a sign of it, or that change when looked at.
+HIDDEN_KINDS = (
+    Iterator, Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator,
+    ContextVar, Generator, array, bytearray, memoryview,
+)  # fmt: skip
+# Modules whose objects users hold and change, as schedulers of learning rates.
+OURS_WITH_STATE = f"{__package__.partition('.')[0]}.torch.optim."
+# Names of what reads attributes that code does not name.
+READS_ANY = frozenset({"getattr", "vars", "__dict__", "asdict", "astuple", "attrgetter"})
+READS_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
+# Stands for what is not there.
+NOTHING_THERE = object()
+END_OF_VALUES = object()
+# Python's own modules are not looked into, but for their namespaces, which hold settings.
+NOT_LOOKED_INTO = sys.stdlib_module_names - {"__main__", "argparse", "collections", "types"}
+PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+
+contents = attrgetter("cell_contents")
+code = attrgetter("__code__")
+defaults = attrgetter("__defaults__")
+keyword_defaults = attrgetter("__kwdefaults__")
+version = attrgetter("_version")
+data = attrgetter("_data")
+
+
+class Same:
+    """A value in a picture that is alike to itself alone."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Elements:
+    """The elements of an array of NumPy as they were."""
+
+    __slots__ = ("_bytes", "_form")
+
+    def __init__(self, x: Any) -> None:
+        self._form = x.shape, x.dtype
+        self._bytes = bytearray(x.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        alike = isinstance(other, Elements) and self._form == other._form
+        return alike and self._bytes == other._bytes  # type: ignore[union-attr]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def are_of(self, x: Any) -> bool:
+        """Says whether an array has the same ones."""
+        # Bytes are compared with the memory of an array as fast as it is read.
+        now: Any = x if x.flags.c_contiguous else x.tobytes()
+        return self._form == (x.shape, x.dtype) and self._bytes == now
+
+    def put_into(self, x: Any) -> None:
+        """Writes them to the array."""
+        shape, dtype = self._form
+        x[...] = np.frombuffer(self._bytes, dtype).reshape(shape)
+
+
+def is_looked_into(module: str | None) -> bool:
+    """Says whether functions and objects of classes of a module are more than their identity."""
+    name = module or ""
+    return is_users(name) and name.partition(".")[0] not in NOT_LOOKED_INTO
+
+
+@cache
+def is_of_package(module: str) -> bool:
+    """Says whether a module is in a folder of installed packages, which seldom change."""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return not PACKAGE_FOLDERS.isdisjoint(Path(file).parts)
+
+
+class Picture:
+    """Takes pictures, and keeps what it has met to tell quickly that all is as it was.
+
+    Args:
+        given: the ids of tensors that are arguments of the plan, whose values it does not keep.
+        in_modules: whether all that is in a module counts, and not its identity alone.
+
+    Attributes:
+        words: all names in the code of functions.
+        tables, sequences: the dictionaries and other containers that were met.
+        places: what has a name, what returns its value, and the name.
+        cells: the variables of functions.
+        functions: these.
+        arrays: arrays of NumPy, with their elements.
+        caches: the functions that keep their results, as those of `functools.cache`.
+        owners: classes and modules by their ids, with the names that were looked at there.
+    """
+
+    def __init__(self, given: Iterable[int] = (), in_modules: bool = True) -> None:
+        self._given = frozenset(given)
+        self._in_modules = in_modules
+        self._numbers: dict[int, int] = {}
+        # What is met stays, so that no other value gets its id.
+        self._met: list[Any] = []
+        # What is still to be looked at, with the name of the attribute that led there.
+        self._waiting: deque[tuple[Any, str]] = deque()
+        # The attributes that led to values, by their numbers, and what is said of those values
+        # that cannot be compared.
+        self._ways: dict[int, set[str]] = {}
+        self._unseen: dict[int, str] = {}
+        self._room, self._bytes = MOST_VALUES, MOST_BYTES
+        # The ids of what modules have for themselves.
+        self._own: set[int] = set()
+        self.tables: list[Any] = []
+        self.sequences: list[Any] = []
+        self.words: dict[str, None] = {}
+        self.places: list[tuple[Any, Callable[[str], Any], str]] = []
+        self.cells: list[Any] = []
+        self.functions: list[Any] = []
+        self.arrays: list[tuple[Any, Elements]] = []
+        self.caches: list[Any] = []
+        self.owners: dict[int, tuple[Any, set[str]]] = {}
+        self._tensors: list[Any] = []
+        self._holders: list[Any] = []
+        # What is compared: containers that were empty, views of others, and what these held.
+        self._empty: list[Any] = []
+        self._views: list[Any] = []
+        self._getters: tuple[Any, ...] = ()
+        self._names: tuple[str, ...] = ()
+        self._known: list[Any] = []
+
+    def of(self, x: Any, name: str = "") -> list[Any]:
+        """Returns the picture of a value, and of all that it leads to and was not met before.
+
+        Args:
+            x: the value.
+            name: that of the attribute it is, which counts where code names it; empty if it is
+                read.
+        """
+        return self._with_all(self._sign(x, name))
+
+    def of_entry(self, owner: Any, name: str) -> list[Any]:
+        """Returns the picture of what a class or a module has under a name itself."""
+        return self._with_all(self._at(owner, partial(table_entry, vars(owner)), name))
+
+    def unseen(self) -> str:
+        """Returns what is said of a value that code may read and that cannot be compared.
+
+        Empty where there is none.
+        """
+        any_name = not READS_ANY.isdisjoint(self.words)
+        for number, text in self._unseen.items():
+            if any_name or any(not name or name in self.words for name in self._ways[number]):
+                return text
+        return ""
+
+    def _with_all(self, sign: Any) -> list[Any]:
+        look = [sign]
+        while self._waiting:
+            look.append(self._inside(*self._waiting.popleft()))
+        return look
+
+    def _sign(self, x: Any, name: str) -> Any:
+        """Returns what stands for a value, which is looked at later."""
+        if type(x) in PLAIN_KINDS:
+            return exact(x)
+        number = self._numbers.get(id(x))
+        if number is None:
+            number = self._numbers[id(x)] = len(self._met)
+            self._met.append(x)
+            self._waiting.append((x, name))
+        self._ways.setdefault(number, set()).add(name)
+        return Same, number
+
+    def _signs(self, values: Iterable[Any], name: str) -> list[Any]:
+        return [self._sign(x, name) for x in values]
+
+    def _inside(self, x: Any, name: str) -> Any:
+        """Returns the picture of what is in a value."""
+        if not (isinstance(x, (Tensor, Module)) or id(x) in self._own):
+            self._room -= 1
+            if self._room < 0:
+                return self._not_seen(x, f"it reads more than {MOST_VALUES:,} values")
+        try:
+            return self._parts(x, name)
+        except Exception:
+            # An object of a class of its own manner, or a reference to one that is gone.
+            return Same(x)
+
+    def _not_seen(self, x: Any, text: str) -> Same:
+        self._unseen[self._numbers[id(x)]] = text
+        return Same(x)
+
+    def _parts(self, x: Any, name: str) -> Any:
+        kind = type(x)
+        if isinstance(x, Tensor):
+            return self._of_tensor(x)
+        if kind is FunctionType:
+            return self._of_function(x)
+        if kind is MethodType:
+            return MethodType, *self._signs((x.__self__, x.__func__), name)
+        if isinstance(x, partial):
+            return partial, *self._signs((x.func, x.args, x.keywords), name)
+        if kind in (staticmethod, classmethod):
+            return kind, self._sign(x.__func__, name)
+        if kind is property:
+            return property, *self._signs((x.fget, x.fset), name)
+        if kind is ref:
+            return ref, self._sign(x(), name)
+        if isinstance(x, (*SEQUENCE_KINDS, dict)):
+            return self._of_container(x, name)
+        if kind is MappingProxyType:
+            self._views += [x.keys(), x.values()]
+            return kind, *self._signs(x.keys(), name), *self._signs(x.values(), name)
+        if isinstance(x, np.generic):
+            return kind, x.dtype, x.tobytes()
+        if isinstance(x, np.ndarray):
+            return self._of_array(x)
+        if isinstance(x, ModuleType):
+            self._note_owner(x, x.__name__)
+            return Same(x)
+        if isinstance(x, type):
+            self.note_classes(x)
+            return Same(x)
+        return Same(x), *self._of_object(x, name)
+
+    def _of_container(self, x: Any, name: str) -> Any:
+        kind = type(x)
+        if id(x) not in self._own:
+            if len(x) > self._room:
+                return self._not_seen(x, f"it reads more than {MOST_VALUES:,} values")
+            self._room -= len(x)
+        if isinstance(x, dict):
+            inner = [*self.of_table(x, name)]
+        else:
+            if not isinstance(x, (tuple, frozenset)):
+                self.sequences.append(x)
+            inner = self._signs(x, name)
+        if isinstance(x, tuple) or kind.__module__ in ("builtins", "collections"):
+            return kind, *inner
+        return Same(x), *inner, *self._of_object(x, name)
+
+    def _of_object(self, x: Any, name: str) -> Iterator[Any]:
+        """Yields the pictures of an object's attributes."""
+        kind = type(x)
+        if self._in_modules if isinstance(x, Module) else is_looked_into(kind.__module__):
+            self.note_classes(kind)
+            table = getattr(x, "__dict__", None)
+            if isinstance(x, Module):
+                yield from self._of_module(vars(x))
+            elif isinstance(table, dict):
+                yield from self.of_table(table, name, of_attributes=True)
+            for slot in slots_of(kind):
+                yield self._at(x, partial(slot_of, x), slot, slot)
+        elif isinstance(x, Optimizer):
+            yield self._sign(x.param_groups, name)
+        elif kind is local or isinstance(x, HIDDEN_KINDS):
+            yield self._not_seen(x, f"it reads an object of {kind.__name__}, which may change")
+        elif callable(x):
+            if hasattr(x, "cache_info"):
+                self.caches.append(x)
+            yield self._sign(getattr(x, "__wrapped__", None), name)
+        elif kind.__module__.startswith(OURS_WITH_STATE):
+            yield from self.of_table(vars(x), name)
+
+    def _of_module(self, table: dict[str, Any]) -> Iterator[Any]:
+        """Yields the pictures of a module's attributes, but for those that no call reads."""
+        self._own.update(id(table[name]) for name in MODULE_TABLES if name in table)
+        self.tables.append(table)
+        for name, value in table.items():
+            yield name
+            shown = "" if name in MODULE_TABLES else name
+            yield None if name in NOT_CALLED else self._sign(value, shown)
+
+    def of_table(
+        self, table: dict[Any, Any], name: str, of_attributes: bool = False
+    ) -> Iterator[Any]:
+        """Yields the pictures of the keys and values of a dictionary."""
+        self.tables.append(table)
+        for key, value in dict.items(table):
+            yield self._sign(key, name)
+            yield self._sign(value, key if of_attributes else name)
+
+    def _at(self, owner: Any, get: Callable[[str], Any], name: str, shown: str = "") -> Any:
+        self.places.append((owner, get, name))
+        return self._sign(get(name), shown)
+
+    def note_classes(self, kind: type) -> None:
+        """Has the attributes of a class and of its bases looked at, as far as code names them."""
+        for base in kind.__mro__:
+            self._note_owner(base, base.__module__)
+
+    def _note_owner(self, owner: Any, module: str) -> None:
+        if is_looked_into(module) and not is_of_package(module):
+            self.owners.setdefault(id(owner), (owner, set()))
+
+    def of_named(self) -> list[Any]:
+        """Returns the pictures of attributes of the classes and modules that were met.
+
+        Those are looked at that the functions met name, and methods that nobody needs to name.
+        """
+        out: list[Any] = []
+        while found := [
+            (owner, name)
+            for owner, known in list(self.owners.values())
+            for name in names_to_look_at(owner, self.words, known)
+        ]:
+            out += [(name, self.of_entry(owner, name)) for owner, name in found]
+        return out
+
+    def _of_tensor(self, x: Any) -> Any:
+        if id(x) in self._given:
+            return Tensor, type(x), self._numbers[id(x)]
+        self._tensors.append(x)
+        buffer: Any = x._data
+        is_number = isinstance(buffer, np.generic)
+        if not (is_number or type(buffer) in ARRAY_TYPES):
+            return Same(x), x._version
+        # What ``x.data = y`` has put there is of the same version, and so is what the owner of an
+        # array writes whose memory it shares.
+        self._holders.append(x)
+        return Same(x), x._version, buffer.tobytes() if is_number else Weak(buffer)
+
+    def _of_array(self, x: Any) -> Any:
+        if not is_changeable(x):
+            return Same(x)
+        self._bytes -= x.nbytes
+        if self._bytes < 0 or x.dtype.hasobject:
+            what = "of objects" if x.dtype.hasobject else f"of more than {MOST_BYTES:,} bytes"
+            return self._not_seen(x, f"it reads arrays of NumPy {what}, which may change")
+        elements = Elements(x)
+        self.arrays.append((x, elements))
+        return Same(x), elements
+
+    def _of_function(self, x: FunctionType) -> Any:
+        if INSTALLED in x.__code__.co_filename or not is_looked_into(x.__module__):
+            return Same(x)
+        out: list[Any] = self._signs((x.__defaults__, x.__kwdefaults__), "")
+        for cell in x.__closure__ or ():
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                out.append(NOTHING_THERE)
+            else:
+                self.cells.append(cell)
+                out.append(self._sign(value, ""))
+        self.functions.append(x)
+        table, names = x.__globals__, names_in_code(x.__code__)
+        self.words.update(dict.fromkeys(names))
+        out += [self._at(table, table.get, name) for name in names if name in table]
+        # Those that it imports itself.
+        imported = [sys.modules[n] for n in names if n in sys.modules and is_looked_into(n)]
+        out += self._signs(imported, "")
+        if not READS_ENVIRONMENT.isdisjoint(names):
+            out.append(self._sign(os.environ._data, ""))  # type: ignore[attr-defined]
+        return Same(x.__code__), *out, self._sign(vars(x), "")
+
+    # -- comparison
+
+    def keep(self) -> None:
+        """Remembers the values that were met as they are now."""
+        for x in (*self.tables, *self.sequences):
+            if type(x) in EMPTIED_KINDS and not x:
+                self._empty.append(x)
+            else:
+                self._views += [dict.keys(x), dict.values(x)] if isinstance(x, dict) else [x]
+        self._getters = tuple([get for _, get, _ in self.places])
+        self._names = tuple([name for *_, name in self.places])
+        self._known = [*self._now()]
+
+    def is_as_it_was(self) -> bool:
+        """Says whether all that was met is the same object, with the same contents."""
+        try:
+            return (
+                not any(self._empty)
+                and all(map(is_, self._now(), self._known))
+                and all(elements.are_of(x) for x, elements in self.arrays)
+            )
+        except (RuntimeError, ValueError):
+            # A cell is empty, or another thread changes a container.
+            return False
+
+    def _now(self) -> Iterator[Any]:
+        return chain(
+            chain.from_iterable(self._views),
+            map(call, self._getters, self._names),
+            map(contents, self.cells),
+            map(code, self.functions),
+            map(defaults, self.functions),
+            map(keyword_defaults, self.functions),
+            map(version, self._tensors),
+            map(data, self._holders),
+            (END_OF_VALUES,),
+        )
+
+
+def slots_of(kind: type) -> list[str]:
+    """Returns the names of the slots of a class and of its bases."""
+    tables = [vars(base) for base in kind.__mro__ if is_looked_into(base.__module__)]
+    return [n for table in tables for n, x in table.items() if type(x) is MemberDescriptorType]
+
+
+def slot_of(x: Any, name: str) -> Any:
+    """Returns what a slot holds, which may be nothing."""
+    return getattr(x, name, NOTHING_THERE)
+
+
+def table_entry(table: Any, name: str) -> Any:
+    """Returns what a table has under a name, which may be nothing."""
+    return table.get(name, NOTHING_THERE)
+
+
+def names_to_look_at(owner: Any, words: dict[str, None], known: set[str]) -> list[str]:
+    """Returns names in a class or module that are among words, or of methods that nobody names.
+
+    Those of a class's bases are among them, which one of its own would hide. Names that are known
+    are left out, and the others are known from then on.
+    """
+    tables = [vars(x) for x in owner.__mro__] if isinstance(owner, type) else [vars(owner)]
+    own = tables[0].items()
+    called = [n for n, x in own if isinstance(x, FunctionType) and is_called_unnamed(n)]
+    words_there = [name for name in words if any(name in table for table in tables)]
+    names = [name for name in (*words_there, *called) if name not in known]
+    known.update(names)
+    return list(dict.fromkeys(names))
+
+
+def is_called_unnamed(name: str) -> bool:
+    """Says whether methods of a name are called by those who do not name it."""
+    return name == "forward" or (name.startswith("__") and name.endswith("__"))

@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.annotations import DTypeLike
 from ..backends.devices import placement
 from ..backends.dtypes import named as dtype_named
-from ..primitives.core.array import Array
+from ..primitives.core.array import Array, Tracer
 from ..tensors import Tensor, tensor_over
 from ..tensors.buffers import check_holds
 from ..tensors.default_dtypes import TENSOR_DTYPES
@@ -248,6 +248,9 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     >>> x
     Tensor([5., 0.], dtype=float64)
     """
+    if isinstance(ndarray, Tracer) and not isinstance(ndarray, Tensor):
+        # It stands for an array whose memory is not known, and says so.
+        ndarray = np.asarray(ndarray)
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(
             f"from_numpy: an array of NumPy is wanted, not {type(ndarray).__name__}; "

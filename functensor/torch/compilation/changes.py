@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from functools import partial
 from operator import is_
 from typing import Any
 
 import numpy as np
 
+from ..graph_breaks import UNSTAGED, SurroundingsChanged
 from .pictures import NOTHING_THERE, Picture
 
-__all__ = ["Before"]
+__all__ = ["undone"]
 
+CONTAINERS = OrderedDict, dict, list, set, deque
 FUNCTION_PARTS = "__code__", "__defaults__", "__kwdefaults__"
+
+
+def undone(picture: Picture, call: Callable[[], Any]) -> Any:
+    """Returns what a call returns that changes nothing of what a picture has met.
+
+    Raises:
+        SurroundingsChanged: it has changed something, which is given back.
+    """
+    before = Before(picture)
+    try:
+        out = call()
+    except Exception as error:
+        # Run as it is, it raises its own error behind its changes.
+        if before.restore() and not isinstance(error, UNSTAGED):
+            raise SurroundingsChanged("it changes values beside its arguments") from error
+        raise
+    except BaseException:
+        before.restore()
+        raise
+    if before.restore():
+        raise SurroundingsChanged("it changes values beside its arguments")
+    return out
 
 
 class Before:
@@ -124,9 +149,8 @@ def given_back(x: Any, before: list[Any]) -> bool:
         same = all(map(is_, now, before))
     if same and len(now) == len(before):
         return False
-    x.clear()
-    if isinstance(x, (list, deque)):
-        x.extend(before)
-    else:
-        x.update(before)
+    # Not by methods of its own class, which may count, or note changes.
+    kind: Any = next(kind for kind in CONTAINERS if isinstance(x, kind))
+    kind.clear(x)
+    (kind.extend if kind in (list, deque) else kind.update)(x, before)
     return True

@@ -5,10 +5,9 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Callable
-from enum import Enum
 from functools import update_wrapper
 from operator import is_
-from types import FunctionType, MethodType
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -27,46 +26,22 @@ from ...random.generator import default_generator, drawing_from
 from ...tensors.default_dtypes import TENSOR_DTYPES
 from ...tensors.grad_mode import mode
 from ...tree import containers as tree
-from ..graph_breaks import UNSTAGED, GraphBreak, SurroundingsChanged, compiling
-from ..nn.module import Module
-from .changes import Before
-from .pictures import PLAIN_KINDS, Picture, Same
+from ..given_values import replacing
+from ..graph_breaks import UNSTAGED, SurroundingsChanged, compiling
+from .changes import undone
+from .pictures import Picture, Same
+from .results import taken_out, with_others
 from .states import NoState, WatchedCalls, objects_in
 
 __all__ = ["MOST_CHANGING_CALLS", "CompiledFunction"]
 
 ARRAYS = Array, np.ndarray
-# What plans return beside arrays, numbers and texts.
-RETURNED_KINDS = np.generic, np.dtype, Enum, type, FunctionType, Module
 # Stands for an array among the constants of a plan.
 ARRAY_PLACE = object()
 # A function tries so many guards, one after the other, and counts the calls of so many kinds.
 MOST_GUARDS, MOST_KINDS = 4, 64
 # So often a call may change what is beside it while it is staged, to fill what is filled once.
 MOST_CHANGING_CALLS = 2
-
-
-class Passed:
-    """Stands in the result of a plan for what is no array of its own.
-
-    Attributes:
-        place: the number of an argument's leaf; -1 and less for the result's first and later ones;
-            None for a constant.
-        constant: the constant.
-    """
-
-    __slots__ = ("constant", "place")
-
-    def __init__(self, place: int | None, constant: Any = None) -> None:
-        self.place = place
-        self.constant = constant
-
-
-tree.register(
-    Passed,
-    lambda node: ((), (node.place, Same(node.constant))),
-    lambda static, _: Passed(static[0], static[1].value),
-)
 
 
 class CompiledFunction:
@@ -89,8 +64,8 @@ class CompiledFunction:
     ) -> None:
         update_wrapper(self, fun)
         self._fun = fun
-        # Whether it draws, and whether others stand in results for what is in them.
-        self._draws = self._passes = False
+        # Whether it draws, and whether others stand in results for what plans do not return.
+        self._draws = self._others = False
         self._whole = whole
         self._name = name or function_name(fun)
         self._watched = WatchedCalls(fun) if watched else WatchedCalls()
@@ -104,18 +79,13 @@ class CompiledFunction:
             rest = iter(arrays)
             leaves = [next(rest) if c is ARRAY_PLACE else given_as(c) for c in constants]
             given = args, kwargs = treedef.unflatten(leaves)
-            if not watched:
-                return self._result(fun(*args, **kwargs), leaves)
-            picture = Picture()
-            picture.of([fun, *objects_in(args), *objects_in(kwargs.values())])
-            picture.of_named()
-            before = Before(picture)
-            try:
+            if watched:
+                picture = Picture()
+                picture.of([fun, *objects_in(args), *objects_in(kwargs.values())])
+                picture.of_named()
+                out = undone(picture, lambda: fun(*args, **kwargs))
+            else:
                 out = fun(*args, **kwargs)
-            finally:
-                changed = before.restore()
-            if changed:
-                raise SurroundingsChanged("it changes values beside its arguments")
             check_containers(given, leaves, treedef)
             return self._result(out, leaves)
 
@@ -155,7 +125,7 @@ class CompiledFunction:
             try:
                 for _, known, guard in self._guards:
                     if known == choices and (out := guard(((args, kwargs),), {})) is not UNLIKE:
-                        return self._with_passed(out, args, kwargs) if self._passes else out
+                        return self._with_others(out, args, kwargs) if self._others else out
             except Exception as error:
                 complain(error, self._fun, f"compile({function_name(self._fun)})", args, kwargs)
                 raise
@@ -168,7 +138,9 @@ class CompiledFunction:
         before, fault = compiling.staged, None
         try:
             compiling.staged = True
-            out = self._run(key, arrays, form=form)
+            # The jitted function has a lock too, and each thread is to take the two in one order.
+            with replacing:
+                out = self._run(key, arrays, form=form)
         except UNSTAGED as error:
             fault = error
         finally:
@@ -187,44 +159,16 @@ class CompiledFunction:
         if plain and slot.face is None:
             entry = self._run.entry_of(key, arrays, form=form)
             self._learn(entry, choices_now(state), args, kwargs)
-        return self._with_passed(out, args, kwargs) if self._passes else out
+        return self._with_others(out, args, kwargs) if self._others else out
 
     def _result(self, out: Any, given: list[Any]) -> Any:
-        """Returns a result for a plan, in which other nodes stand for what is no array of its own.
+        """Returns a result as a plan can return it, given the leaves of the arguments."""
+        made, others = taken_out(out, given)
+        self._others = self._others or others
+        return made
 
-        Args:
-            out: the result.
-            given: the leaves of the arguments.
-
-        Raises:
-            GraphBreak: an object is in it that a plan cannot return.
-        """
-        leaves, treedef = tree.flatten(out)
-        places = {id(x): i for i, x in enumerate(given) if type(x) not in PLAIN_KINDS}
-        for i, x in enumerate(leaves):
-            if id(x) in places:
-                self._passes = True
-                leaves[i] = Passed(places[id(x)])
-            elif isinstance(x, Array):
-                places[id(x)] = -1 - i
-            elif type(x) in PLAIN_KINDS or isinstance(x, RETURNED_KINDS):
-                self._passes = True
-                leaves[i] = Passed(None, x)
-            else:
-                raise GraphBreak(f"it returns an object of {type(x).__name__}")
-        return treedef.unflatten(leaves)
-
-    def _with_passed(self, out: Any, args: Any, kwargs: Any) -> Any:
-        """Returns a result with what others stand for in it: constants and the call's arguments."""
-        found, treedef = tree.flatten(out, is_leaf=lambda x: type(x) is Passed)
-        given = tree.leaves((args, kwargs))
-        for i, x in enumerate(found):
-            if type(x) is Passed:
-                if x.place is None:
-                    found[i] = x.constant
-                else:
-                    found[i] = given[x.place] if x.place >= 0 else found[-1 - x.place]
-        return treedef.unflatten(found)
+    def _with_others(self, out: Any, args: Any, kwargs: Any) -> Any:
+        return with_others(out, tree.leaves((args, kwargs)))
 
     def runs_as_it_is(self) -> bool:
         """Says that it makes no plans: it cannot be staged, or `set_stance` said so."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from ...primitives.core.trace import is_staged
 from ...tensors import Tensor, no_grad
-from ...tree import containers as tree
 from ..given_values import Places, argument_places, called_with, replacing
 from ..graph_breaks import GraphBreak, SurroundingsChanged
 from ..nn.module_hooks import (
@@ -20,10 +19,11 @@ from ..nn.module_hooks import (
     BEHIND_ALL,
     WITH_KEYWORDS,
 )
-from .changes import Before
+from .changes import undone
 from .functions import CompiledFunction
 from .module_reads import Reads, attribute_picture, noting_reads, passed_on
 from .pictures import MODULE_TABLES, NOTHING_THERE, Picture
+from .results import in_places_of
 from .states import MOST_STATES, ChangeCount, objects_in
 
 __all__ = ["ModulePlan", "compile_in_place"]
@@ -190,21 +190,19 @@ class ModulePlan:
             picture.of_named()
             check_seen(picture)
             values = {name: table[key] for name, (table, key) in given.places.items()}
-            before = Before(picture)
-            try:
-                out = noting_reads(state.reads, lambda: self._call(*args, **kwargs))
-            finally:
-                for name, (table, key) in given.places.items():
-                    known = key in table if isinstance(table, dict) else key < len(table)
-                    value = table[key] if known else NOTHING_THERE
-                    if isinstance(value, Tensor) and value is not values[name]:
-                        assigned[name] = value
-                        table[key] = values[name]
-                changed = before.restore()
-            if changed:
-                what = f"a call of {type(self._module).__name__} changes attributes"
-                raise SurroundingsChanged(f"{what} that are no tensors, or values beside it")
-            return out
+
+            def noted() -> Any:
+                try:
+                    return noting_reads(state.reads, lambda: self._call(*args, **kwargs))
+                finally:
+                    for name, (table, key) in given.places.items():
+                        known = key in table if isinstance(table, dict) else key < len(table)
+                        value = table[key] if known else NOTHING_THERE
+                        if isinstance(value, Tensor) and value is not values[name]:
+                            assigned[name] = value
+                            table[key] = values[name]
+
+            return undone(picture, noted)
 
         out = called_with(given.places, {**parameters, **copies}, call)
         written = {name: x for name, x in copies.items() if x._version}
@@ -219,8 +217,8 @@ class ModulePlan:
             self._states = [state, *self._states[: MOST_STATES - 1]]
         self._last = None
         # The buffers themselves are returned and assigned, to which is written what they have.
-        own = {id(x): buffers[name] for name, x in copies.items()}
-        out, assigned = tree.map(lambda x: own.get(id(x), x), (out, assigned))
+        own = [(x, buffers[name]) for name, x in copies.items()]
+        out, assigned = in_places_of((out, assigned), own)
         return out, written, assigned
 
 

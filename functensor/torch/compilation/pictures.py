@@ -21,7 +21,11 @@ from pathlib import Path
 from random import Random
 from threading import local
 from types import (
-    FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
 )  # fmt: skip
 from typing import Any
 from weakref import ref
@@ -38,7 +42,10 @@ from ...tensors import Tensor
 from ..nn.module import Module
 from ..optim.optimizer import Optimizer
 
-__all__ = ["NOTHING_THERE", "PLAIN_KINDS", "Elements", "Picture", "Same", "is_looked_into"]
+__all__ = [
+    "HIDDEN_KINDS", "MODULE_TABLES", "NOTHING_THERE", "PLAIN_KINDS", "Elements", "Picture", "Same",
+    "is_looked_into",
+]  # fmt: skip
 
 PLAIN_KINDS = frozenset({type(None), bool, int, float, complex, str, bytes})
 SEQUENCE_KINDS = list, tuple, set, frozenset, deque

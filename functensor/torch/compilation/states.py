@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from types import FunctionType, MethodType
@@ -12,7 +13,7 @@ import numpy as np
 from ...primitives.core.array import Array
 from ...tree import containers as tree
 from ..nn.module import Module
-from .pictures import PLAIN_KINDS, Picture, is_looked_into
+from .pictures import HIDDEN_KINDS, PLAIN_KINDS, Picture, is_looked_into
 
 __all__ = ["MOST_STATES", "ChangeCount", "NoState", "WatchedCalls", "objects_in"]
 
@@ -23,6 +24,7 @@ MOST_CHOICES = 64
 # A plan is given up once it was made for so many states, each of which served few calls.
 MOST_CHANGES, FEW_CALLS = 16, 4
 ARRAY_CLASSES = Array, np.ndarray, np.generic
+CHANGING_KINDS = list, dict, set, deque, *HIDDEN_KINDS
 CALLABLES = FunctionType, MethodType, partial, Module
 
 
@@ -137,4 +139,4 @@ def is_constant(kind: Any) -> bool:
         return True
     if kind in (list, tuple, dict) or issubclass(kind, CALLABLES):
         return False
-    return not is_looked_into(kind.__module__)
+    return not (is_looked_into(kind.__module__) or issubclass(kind, CHANGING_KINDS))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..graph_breaks import UNSTAGED, SurroundingsChanged
+from .outside_calls import without_outside_calls
 from .pictures import NOTHING_THERE, Picture
 
 __all__ = ["undone"]
@@ -29,7 +30,7 @@ def undone(picture: Picture, call: Callable[[], Any]) -> Any:
     """
     before = Before(picture)
     try:
-        out = call()
+        out = without_outside_calls(picture.words, call)
     except Exception as error:
         # Run as it is, it raises its own error behind its changes.
         if before.restore() and not isinstance(error, UNSTAGED):

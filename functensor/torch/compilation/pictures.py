@@ -112,8 +112,9 @@ class Elements:
         self._bytes = bytearray(x.tobytes())
 
     def __eq__(self, other: object) -> bool:
-        alike = isinstance(other, Elements) and self._form == other._form
-        return alike and self._bytes == other._bytes  # type: ignore[union-attr]
+        if not isinstance(other, Elements):
+            return False
+        return self._form == other._form and self._bytes == other._bytes
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -148,6 +149,7 @@ class Picture:
     Args:
         given: the ids of tensors that are arguments of the plan, whose values it does not keep.
         in_modules: whether all that is in a module counts, and not its identity alone.
+        all_names: whether attributes of classes count that no code names which is met.
 
     Attributes:
         words: all names in the code of functions.
@@ -160,7 +162,10 @@ class Picture:
         owners: classes and modules by their ids, with the names that were looked at there.
     """
 
-    def __init__(self, given: Iterable[int] = (), in_modules: bool = True) -> None:
+    def __init__(
+        self, given: Iterable[int] = (), in_modules: bool = True, all_names: bool = False
+    ) -> None:
+        self._all_names = all_names
         self._given = frozenset(given)
         self._in_modules = in_modules
         self._numbers: dict[int, int] = {}
@@ -323,7 +328,8 @@ class Picture:
         elif callable(x):
             if hasattr(x, "cache_info"):
                 self.caches.append(x)
-            yield self._sign(getattr(x, "__wrapped__", None), name)
+            # What it wraps, or the object whose method it is.
+            yield self._sign(getattr(x, "__wrapped__", getattr(x, "__self__", None)), name)
         elif kind.__module__.startswith(OURS_WITH_STATE):
             yield from self.of_table(vars(x), name)
 
@@ -367,7 +373,7 @@ class Picture:
         while found := [
             (owner, name)
             for owner, known in list(self.owners.values())
-            for name in names_to_look_at(owner, self.words, known)
+            for name in names_to_look_at(owner, None if self._all_names else self.words, known)
         ]:
             out += [(name, self.of_entry(owner, name)) for owner, name in found]
         return out
@@ -438,7 +444,7 @@ class Picture:
             return (
                 not any(self._empty)
                 and all(map(is_, self._now(), self._known))
-                and all(elements.are_of(x) for x, elements in self.arrays)
+                and (not self.arrays or all(elements.are_of(x) for x, elements in self.arrays))
             )
         except (RuntimeError, ValueError):
             # A cell is empty, or another thread changes a container.
@@ -474,8 +480,10 @@ def table_entry(table: Any, name: str) -> Any:
     return table.get(name, NOTHING_THERE)
 
 
-def names_to_look_at(owner: Any, words: dict[str, None], known: set[str]) -> list[str]:
+def names_to_look_at(owner: Any, words: Iterable[str] | None, known: set[str]) -> list[str]:
     """Returns names in a class or module that are among words, or of methods that nobody names.
+
+    Without words all of a class.
 
     Those of a class's bases are among them, which one of its own would hide. Names that are known
     are left out, and the others are known from then on.
@@ -483,6 +491,8 @@ def names_to_look_at(owner: Any, words: dict[str, None], known: set[str]) -> lis
     tables = [vars(x) for x in owner.__mro__] if isinstance(owner, type) else [vars(owner)]
     own = tables[0].items()
     called = [n for n, x in own if isinstance(x, FunctionType) and is_called_unnamed(n)]
+    if words is None:
+        words = [n for table in tables[:-1] for n in table if not n.startswith("__")]
     words_there = [name for name in words if any(name in table for table in tables)]
     names = [name for name in (*words_there, *called) if name not in known]
     known.update(names)

@@ -51,11 +51,13 @@ class Seen:
 
     Args:
         values: these.
+        whole: whether the function is among them, whose code names what it reads.
     """
 
-    __slots__ = ("_count", "_last", "_states", "_values")
+    __slots__ = ("_count", "_last", "_states", "_values", "_whole")
 
-    def __init__(self, values: Sequence[Any]) -> None:
+    def __init__(self, values: Sequence[Any], whole: bool) -> None:
+        self._whole = whole
         # Kept, so that no other object gets its id.
         self._values = values
         self._count = ChangeCount()
@@ -67,9 +69,9 @@ class Seen:
         self._count.calls += 1
         if self._last is not None and self._last[0].is_as_it_was():
             return self._last[1]
-        picture = Picture()
+        picture = Picture(all_names=not self._whole)
         look = [picture.of(x) for x in self._values], picture.of_named()
-        if fault := picture.unseen():
+        if self._whole and (fault := picture.unseen()):
             raise NoState(fault)
         picture.keep()
         state = next((known for other, known in self._states if other == look), None)
@@ -87,7 +89,7 @@ class WatchedCalls:
     """Tells for each call in which state the function and the objects that it is given are.
 
     Args:
-        values: what all calls read.
+        values: the function, or nothing where the plan itself tells what it reads of objects.
     """
 
     def __init__(self, *values: Any) -> None:
@@ -108,7 +110,7 @@ class WatchedCalls:
         if seen is None:
             if len(self._seen) >= MOST_CHOICES:
                 self._seen = dict([*self._seen.items()][1 - MOST_CHOICES :])
-            seen = self._seen[key] = Seen((*self._values, *objects))
+            seen = self._seen[key] = Seen((*self._values, *objects), bool(self._values))
         return seen.state()
 
 

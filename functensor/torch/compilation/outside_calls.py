@@ -1,0 +1,76 @@
+"""Calls of a user's code that a plan cannot do again: it asks for the time, prints, or writes.
+
+Nothing that a picture shows tells of them, and most are C functions. Python tells a profiler of
+every call; where code has the name of one of these, there is a profiler while a plan is made.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable
+from datetime import date
+from types import BuiltinFunctionType, FrameType
+from typing import Any
+
+from ...backends.frames import module_of
+from ..graph_breaks import GraphBreak
+from .pictures import is_looked_into
+
+__all__ = ["without_outside_calls"]
+
+CLOCKS: list[Any] = [x for x in vars(time).values() if isinstance(x, BuiltinFunctionType)]
+REFUSED: frozenset[Any] = frozenset([print, input, open, *CLOCKS])
+DATES = frozenset({"now", "today", "utcnow"})
+LEVELS = "debug", "info", "warning", "error", "critical", "exception"
+NAMES = frozenset({*[x.__name__ for x in REFUSED], *DATES, *LEVELS, "write", "writelines"})
+LOGGED = logging.Logger._log.__code__
+
+
+def without_outside_calls(words: Iterable[str], call: Callable[[], Any]) -> Any:
+    """Returns what a call returns that neither asks for the time nor prints.
+
+    Args:
+        words: the names in the code that it runs.
+        call: the call.
+
+    Raises:
+        GraphBreak: it would have.
+    """
+    before = sys.getprofile()
+    if before is not None or NAMES.isdisjoint(words):
+        return call()
+    sys.setprofile(refuse)
+    try:
+        return call()
+    finally:
+        sys.setprofile(before)
+
+
+def refuse(frame: FrameType, event: str, called: Any) -> None:
+    """Ends the staging of a call of the user's that is about to print or to ask for the time.
+
+    Raises:
+        GraphBreak: it is.
+    """
+    if event == "call":
+        if frame.f_code is LOGGED:
+            caller: FrameType | None = frame
+            while caller is not None and module_of(caller) == logging.__name__:
+                caller = caller.f_back
+            if caller is not None and is_looked_into(module_of(caller)):
+                raise GraphBreak("it logs a message")
+    elif event == "c_call" and is_outside(called) and is_looked_into(module_of(frame)):
+        raise GraphBreak(f"it calls {called.__name__}, which is to happen in every call")
+
+
+def is_outside(called: Any) -> bool:
+    """Says whether a C function prints, writes or asks for the time."""
+    if called in REFUSED:
+        return True
+    owner = getattr(called, "__self__", None)
+    if isinstance(owner, type):
+        return issubclass(owner, date) and called.__name__ in DATES
+    return isinstance(owner, io.IOBase)

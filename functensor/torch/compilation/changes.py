@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..graph_breaks import UNSTAGED, SurroundingsChanged
+from .looked_into import NOTHING_THERE
 from .outside_calls import without_outside_calls
-from .pictures import NOTHING_THERE, Picture
+from .pictures import Picture
 
 __all__ = ["undone"]
 
-CONTAINERS = OrderedDict, dict, list, set, deque
+KINDS_OF_CONTAINERS = OrderedDict, dict, list, set, deque
 FUNCTION_PARTS = "__code__", "__defaults__", "__kwdefaults__"
 
 
@@ -80,11 +81,11 @@ class Before:
         for owner, get, name, before in self._places:
             if found(get, name) is not before:
                 changed = True
-                put(owner, name, before)
+                put_back(owner, name, before)
         for owner, table, absent in self._spaces:
             for name in absent.intersection(table):
                 changed = True
-                put(owner, name, NOTHING_THERE)
+                put_back(owner, name, NOTHING_THERE)
         for x, before in self._copies:
             changed = given_back(x, before) or changed
         for x, elements in self._arrays:
@@ -123,7 +124,7 @@ def found(get: Any, name: str) -> Any:
         return NOTHING_THERE
 
 
-def put(owner: Any, name: str, value: Any) -> None:
+def put_back(owner: Any, name: str, value: Any) -> None:
     """Puts a value under a name in a dictionary or an object; takes the name away for none."""
     if isinstance(owner, dict):
         if value is NOTHING_THERE:
@@ -151,7 +152,7 @@ def given_back(x: Any, before: list[Any]) -> bool:
     if same and len(now) == len(before):
         return False
     # Not by methods of its own class, which may count, or note changes.
-    kind: Any = next(kind for kind in CONTAINERS if isinstance(x, kind))
+    kind: Any = next(kind for kind in KINDS_OF_CONTAINERS if isinstance(x, kind))
     kind.clear(x)
     (kind.extend if kind in (list, deque) else kind.update)(x, before)
     return True

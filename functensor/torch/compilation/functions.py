@@ -29,7 +29,8 @@ from ...tree import containers as tree
 from ..given_values import replacing
 from ..graph_breaks import UNSTAGED, SurroundingsChanged, compiling
 from .changes import undone
-from .pictures import Picture, Same
+from .looked_into import Same
+from .pictures import Picture
 from .results import taken_out, with_others
 from .states import NoState, WatchedCalls, objects_in
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from ...backends.frames import frame_at, is_users, module_of
 from ..nn.module import Module
-from .pictures import NOTHING_THERE, Picture, is_looked_into
+from .looked_into import NOTHING_THERE, is_looked_into
+from .pictures import Picture
 
 __all__ = ["Reads", "attribute_picture", "noting_reads", "passed_on"]
 

@@ -21,8 +21,9 @@ from ..nn.module_hooks import (
 )
 from .changes import undone
 from .functions import CompiledFunction
+from .looked_into import MODULE_TABLES, NOTHING_THERE
 from .module_reads import Reads, attribute_picture, noting_reads, passed_on
-from .pictures import MODULE_TABLES, NOTHING_THERE, Picture
+from .pictures import Picture
 from .results import in_places_of
 from .states import MOST_STATES, ChangeCount, objects_in
 

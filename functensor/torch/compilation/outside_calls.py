@@ -6,7 +6,6 @@ every call; where code has the name of one of these, there is a profiler while a
 
 from __future__ import annotations
 
-import io
 import logging
 import sys
 import time
@@ -17,7 +16,7 @@ from typing import Any
 
 from ...backends.frames import module_of
 from ..graph_breaks import GraphBreak
-from .pictures import is_looked_into
+from .looked_into import is_looked_into
 
 __all__ = ["without_outside_calls"]
 
@@ -25,7 +24,7 @@ CLOCKS: list[Any] = [x for x in vars(time).values() if isinstance(x, BuiltinFunc
 REFUSED: frozenset[Any] = frozenset([print, input, open, *CLOCKS])
 DATES = frozenset({"now", "today", "utcnow"})
 LEVELS = "debug", "info", "warning", "error", "critical", "exception"
-NAMES = frozenset({*[x.__name__ for x in REFUSED], *DATES, *LEVELS, "write", "writelines"})
+TELLING_NAMES = frozenset({*[x.__name__ for x in REFUSED], *DATES, *LEVELS, "write", "writelines"})
 LOGGED = logging.Logger._log.__code__
 
 
@@ -40,16 +39,16 @@ def without_outside_calls(words: Iterable[str], call: Callable[[], Any]) -> Any:
         GraphBreak: it would have.
     """
     before = sys.getprofile()
-    if before is not None or NAMES.isdisjoint(words):
+    if before is not None or TELLING_NAMES.isdisjoint(words):
         return call()
-    sys.setprofile(refuse)
+    sys.setprofile(refuse_outside_call)
     try:
         return call()
     finally:
         sys.setprofile(before)
 
 
-def refuse(frame: FrameType, event: str, called: Any) -> None:
+def refuse_outside_call(frame: FrameType, event: str, called: Any) -> None:
     """Ends the staging of a call of the user's that is about to print or to ask for the time.
 
     Raises:
@@ -73,4 +72,4 @@ def is_outside(called: Any) -> bool:
     owner = getattr(called, "__self__", None)
     if isinstance(owner, type):
         return issubclass(owner, date) and called.__name__ in DATES
-    return isinstance(owner, io.IOBase)
+    return hasattr(owner, "writelines")

@@ -10,137 +10,59 @@ from __future__ import annotations
 
 import os
 import sys
-from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from operator import attrgetter, call, is_
-from pathlib import Path
-from random import Random
 from threading import local
-from types import (
-    FunctionType,
-    MappingProxyType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-)  # fmt: skip
+from types import FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from ...backends.frames import is_users
 from ...functions.alike import Weak
 from ...functions.frozen_globals import names_in_code
 from ...jitting.signature import exact
 from ...primitives.core.buffers import ARRAY_TYPES, is_changeable
-from ...random.generator import Generator
 from ...tensors import Tensor
 from ..nn.module import Module
 from ..optim.optimizer import Optimizer
+from .looked_into import (
+    HIDDEN_KINDS,
+    MODULE_TABLES,
+    NOTHING_THERE,
+    PLAIN_KINDS,
+    ArrayElements,
+    Same,
+    is_looked_into,
+    is_of_package,
+)
 
-__all__ = [
-    "HIDDEN_KINDS", "MODULE_TABLES", "NOTHING_THERE", "PLAIN_KINDS", "Elements", "Picture", "Same",
-    "is_looked_into",
-]  # fmt: skip
+__all__ = ["MOST_BYTES", "MOST_VALUES", "Picture"]
 
-PLAIN_KINDS = frozenset({type(None), bool, int, float, complex, str, bytes})
 SEQUENCE_KINDS = list, tuple, set, frozenset, deque
 EMPTIED_KINDS = frozenset({list, set, dict, OrderedDict})
 # The folder of installed packages, whose functions are not looked into either.
 INSTALLED = "site-packages"
-# The attributes that modules have for themselves.
-MODULE_TABLES = frozenset({
-    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
-    "_backward_hooks", "_backward_pre_hooks", "_with_kwargs", "_state_hooks",
-})  # fmt: skip
 # Those of them that states are saved and loaded by.
 NOT_CALLED = frozenset({"_non_persistent_buffers_set", "_state_hooks"})
 # So many values and items of containers are looked at, beside modules and their tensors, and so
 # many bytes of arrays: 100,000 items take 2.5 ms to compare, and 16 MB as long.
 MOST_VALUES, MOST_BYTES = 100_000, 16_000_000
-# Values that may differ from what they were without a sign of it, or that change when looked at.
-HIDDEN_KINDS = (
-    Iterator, Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator,
-    ContextVar, Generator, array, bytearray, memoryview,
-)  # fmt: skip
 # Modules whose objects users hold and change, as schedulers of learning rates.
 OURS_WITH_STATE = f"{__package__.partition('.')[0]}.torch.optim."
 # Names of what reads attributes that code does not name.
 READS_ANY = frozenset({"getattr", "vars", "__dict__", "asdict", "astuple", "attrgetter"})
 READS_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
-# Stands for what is not there.
-NOTHING_THERE = object()
 END_OF_VALUES = object()
-# Python's own modules are not looked into, but for their namespaces, which hold settings.
-NOT_LOOKED_INTO = sys.stdlib_module_names - {"__main__", "argparse", "collections", "types"}
-PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
-
 contents = attrgetter("cell_contents")
 code = attrgetter("__code__")
 defaults = attrgetter("__defaults__")
 keyword_defaults = attrgetter("__kwdefaults__")
 version = attrgetter("_version")
 data = attrgetter("_data")
-
-
-class Same:
-    """A value in a picture that is alike to itself alone."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-class Elements:
-    """The elements of an array of NumPy as they were."""
-
-    __slots__ = ("_bytes", "_form")
-
-    def __init__(self, x: Any) -> None:
-        self._form = x.shape, x.dtype
-        self._bytes = bytearray(x.tobytes())
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Elements):
-            return False
-        return self._form == other._form and self._bytes == other._bytes
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def are_of(self, x: Any) -> bool:
-        """Says whether an array has the same ones."""
-        # Bytes are compared with the memory of an array as fast as it is read.
-        now: Any = x if x.flags.c_contiguous else x.tobytes()
-        return self._form == (x.shape, x.dtype) and self._bytes == now
-
-    def put_into(self, x: Any) -> None:
-        """Writes them to the array."""
-        shape, dtype = self._form
-        x[...] = np.frombuffer(self._bytes, dtype).reshape(shape)
-
-
-def is_looked_into(module: str | None) -> bool:
-    """Says whether functions and objects of classes of a module are more than their identity."""
-    name = module or ""
-    return is_users(name) and name.partition(".")[0] not in NOT_LOOKED_INTO
-
-
-@cache
-def is_of_package(module: str) -> bool:
-    """Says whether a module is in a folder of installed packages, which seldom change."""
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return not PACKAGE_FOLDERS.isdisjoint(Path(file).parts)
 
 
 class Picture:
@@ -186,7 +108,7 @@ class Picture:
         self.places: list[tuple[Any, Callable[[str], Any], str]] = []
         self.cells: list[Any] = []
         self.functions: list[Any] = []
-        self.arrays: list[tuple[Any, Elements]] = []
+        self.arrays: list[tuple[Any, ArrayElements]] = []
         self.caches: list[Any] = []
         self.owners: dict[int, tuple[Any, set[str]]] = {}
         self._tensors: list[Any] = []
@@ -398,7 +320,7 @@ class Picture:
         if self._bytes < 0 or x.dtype.hasobject:
             what = "of objects" if x.dtype.hasobject else f"of more than {MOST_BYTES:,} bytes"
             return self._not_seen(x, f"it reads arrays of NumPy {what}, which may change")
-        elements = Elements(x)
+        elements = ArrayElements(x)
         self.arrays.append((x, elements))
         return Same(x), elements
 

@@ -19,7 +19,7 @@ from ...tensors.views import Overlapping, viewing, without_graph
 from ...tree import containers as tree
 from ..graph_breaks import GraphBreak
 from ..nn.module import Module
-from .pictures import PLAIN_KINDS, Same
+from .looked_into import PLAIN_KINDS, Same
 
 __all__ = ["in_places_of", "taken_out", "with_others"]
 
@@ -71,7 +71,7 @@ def taken_out(out: Any, given: Sequence[Any]) -> tuple[Any, bool]:
     places = {id(x): i for i, x in enumerate(given) if type(x) not in PLAIN_KINDS}
     others = False
     for i, x in enumerate(leaves):
-        root, views = root_of(x)
+        root, views = base_of(x)
         if id(x) in places or places.get(id(root), -1) >= 0:
             leaves[i] = Other(places[id(root)], views)
         elif isinstance(x, Array):
@@ -115,13 +115,13 @@ def in_places_of(out: Any, pairs: Iterable[tuple[Any, Any]]) -> Any:
     others = {id(x): y for x, y in pairs}
 
     def other(x: Any) -> Any:
-        root, views = root_of(x)
+        root, views = base_of(x)
         return viewed_again(others[id(root)], views) if id(root) in others else x
 
     return tree.map(other, out)
 
 
-def root_of(x: Any) -> tuple[Any, tuple[Any, ...]]:
+def base_of(x: Any) -> tuple[Any, tuple[Any, ...]]:
     """Returns the tensor that something is a view of, and how views are taken of it in turn."""
     views: list[Any] = []
     while (source := getattr(x, "_source", None)) is not None:

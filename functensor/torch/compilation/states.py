@@ -13,7 +13,8 @@ import numpy as np
 from ...primitives.core.array import Array
 from ...tree import containers as tree
 from ..nn.module import Module
-from .pictures import HIDDEN_KINDS, PLAIN_KINDS, Picture, is_looked_into
+from .looked_into import HIDDEN_KINDS, PLAIN_KINDS, is_looked_into
+from .pictures import Picture
 
 __all__ = ["MOST_STATES", "ChangeCount", "NoState", "WatchedCalls", "objects_in"]
 

@@ -14,6 +14,7 @@ from ...backends.errors.public_functions import check_function
 from ...tensors import Tensor, no_grad
 from ...tensors.missing_gradients import clear_gradient, gradient_of
 from ...tensors.rebinding import rebind
+from ..graph_breaks import refuse_parameters
 from ..utils.hooks import RemovableHandle, put_hook
 from .module_hooks import (
     BACKWARD_OF_ALL,
@@ -91,6 +92,7 @@ class Module(ModuleStates):
             elif name not in tables[table]:
                 continue
             elif value is not None and not isinstance(value, kept):
+                refuse_parameters(value)
                 raise TypeError(
                     f"{type(self).__name__}.{name} is a {kind.__name__.lower()}: assign a "
                     f"{kept.__name__} or None, not {type(value).__name__}"

@@ -6,9 +6,11 @@ import contextvars
 import itertools
 import os
 import random
+import sys
 import threading
 import types
 import warnings
+from queue import Queue
 
 import numpy as np
 import pytest
@@ -68,6 +70,13 @@ def replaced(index, value=9.0):
         x[index] = value
 
     return change
+
+
+def filled_queue(count):
+    made = Queue()
+    for number in range(count):
+        made.put(float(number))
+    return made
 
 
 # What makes a value, what a call reads of it, and what changes it in place.
@@ -134,6 +143,11 @@ VALUES = {
     "a generator of NumPy's": (
         lambda: np.random.default_rng(0),
         lambda v: float(v.normal()),
+        lambda v: None,
+    ),
+    "a queue": (
+        lambda: filled_queue(6),
+        lambda v: v.get(),
         lambda v: None,
     ),
     "a generator of tensors": (
@@ -226,6 +240,83 @@ def test_a_modules_attributes_under_made_up_names():
 
     with pytest.warns(UserWarning, match="reads arrays of NumPy of more than 16,000,000 bytes"):
         assert [result(step) for step in range(4)] == [0, 2, 4, 6]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_modules_attributes_that_no_call_reads_are_no_obstacle():
+    class Trained(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block0 = nn.Linear(1, 1)
+            trainer = types.SimpleNamespace(batches=iter([]), data=np.ones(LARGEST + 1))
+            self.trainer, self.source = trainer, iter([])
+
+        def forward(self, x):
+            return getattr(self, f"block{0}")(x)
+
+    net = Trained()
+    compiled = torch.compile(net, fullgraph=True)
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(1)), net.block0(torch.ones(1)))
+
+
+def test_a_modules_iterator_under_a_made_up_name():
+    class Drawing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.source0 = iter([1.0, 2.0, 3.0])
+
+        def forward(self, x):
+            return x * next(getattr(self, f"source{0}"))
+
+    compiled = torch.compile(Drawing())
+    with pytest.warns(UserWarning, match="reads an object of list_iterator"):
+        assert [compiled(torch.ones(1)).item() for _ in range(3)] == [1, 2, 3]
+
+
+class Meta(type):
+    by = 1.0
+
+    def of_class(cls):
+        return cls.by
+
+
+class Read(metaclass=Meta):
+    own = 1.0
+
+
+OWN = types.ModuleType("own_namespace")
+NUMBER = 1.0
+NAMES = {
+    "a class by a made-up name": (Read, "own", lambda: getattr(Read, "o" + "wn")),
+    "a class by its namespace": (Read, "own", lambda: vars(Read)["own"]),
+    "a class of a class": (Meta, "by", lambda: Read.of_class()),
+    "a module by a made-up name": (OWN, "own", lambda: getattr(OWN, "o" + "wn")),
+    "all globals": (sys.modules[__name__], "NUMBER", lambda: globals()["NUM" + "BER"]),
+}
+
+
+@pytest.mark.parametrize("of_module", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_code_does_not_have(name, of_module, monkeypatch):
+    owner, attribute, read = NAMES[name]
+
+    class Running(nn.Module):
+        def forward(self, x):
+            return x * read()
+
+    compiled = torch.compile(Running() if of_module else lambda x: x * read())
+    with warnings.catch_warnings(action="ignore"):
+        for value in (1.0, 2.0, 3.0):
+            monkeypatch.setattr(owner, attribute, value, raising=False)
+            assert compiled(torch.ones(1)).item() == value
+
+
+def test_a_seed_is_set_in_every_call():
+    compiled = torch.compile(lambda x: torch.manual_seed(3) and x * 2)
+    with warnings.catch_warnings(action="ignore"):
+        drawn = {compiled(torch.ones(1)) is not None and torch.rand(1).item() for _ in range(5)}
+    assert len(drawn) == 1
 
 
 ARGUMENTS = {

@@ -62,6 +62,16 @@ def test_the_time_goes_on(name, of_module):
     assert sorted({*seen}) == seen
 
 
+@pytest.mark.parametrize("read", [lambda path: path.read_text(), lambda path: path.open().read()])
+def test_files_are_read_in_every_call(read, tmp_path):
+    path = tmp_path / "number"
+    compiled = torch.compile(lambda x: x * float(read(path)))
+    with warnings.catch_warnings(action="ignore"):
+        for number in "1233":
+            path.write_text(number)
+            assert compiled(torch.ones(1)).item() == float(number)
+
+
 @pytest.mark.filterwarnings("error")
 def test_messages_that_do_not_come_end_no_plans():
     def told_by(x, wanted):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...random.generator import default_generator
 from ..graph_breaks import UNSTAGED, SurroundingsChanged
 from .looked_into import NOTHING_THERE
 from .outside_calls import without_outside_calls
@@ -48,7 +49,7 @@ def undone(picture: Picture, call: Callable[[], Any]) -> Any:
 class Before:
     """All that a picture has met, as it is now: containers, variables, attributes and arrays.
 
-    So are the states of Python's and NumPy's generators of random numbers. Tensors are not.
+    So are the states of Python's, NumPy's and our generators of random numbers. Tensors are not.
 
     Args:
         picture: the picture.
@@ -74,6 +75,7 @@ class Before:
         self._arrays = picture.arrays
         self._misses = [(x, x.cache_info().misses) for x in picture.caches]
         self._random, self._numpy = random.getstate(), numpy_state()
+        self._tensors = default_generator.get_state()
 
     def restore(self) -> bool:
         """Undoes what was changed; says whether something was."""
@@ -100,10 +102,13 @@ class Before:
         return self._redraw() or changed
 
     def _redraw(self) -> bool:
-        """Has generators draw again what they have drawn; says whether that was something."""
+        """Sets generators back that have drawn, or have other seeds; says whether some had."""
         drawn = random.getstate() != self._random
         if drawn:
             random.setstate(self._random)
+        if default_generator.get_state() != self._tensors:
+            drawn = True
+            default_generator.set_state(self._tensors)
         now = numpy_state()
         if pickle.dumps(now) != pickle.dumps(self._numpy):
             np.random.set_state(self._numpy)  # noqa: NPY002 - users may draw from it

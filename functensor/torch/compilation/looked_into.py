@@ -17,8 +17,8 @@ from ...backends.frames import is_users
 from ...random.generator import Generator
 
 __all__ = [
-    "HIDDEN_KINDS", "MODULE_TABLES", "NOTHING_THERE", "PLAIN_KINDS", "ArrayElements", "Same",
-    "is_looked_into", "is_of_package",
+    "HIDDEN_KINDS", "MODULE_TABLES", "NOTHING_THERE", "NOT_LOOKED_INTO", "PLAIN_KINDS",
+    "ArrayElements", "Same", "is_looked_into", "is_of_package", "said_of_hidden",
 ]  # fmt: skip
 
 PLAIN_KINDS = frozenset({type(None), bool, int, float, complex, str, bytes})
@@ -35,7 +35,13 @@ HIDDEN_KINDS = (
 # Stands for what is not there.
 NOTHING_THERE = object()
 # Python's own modules are not looked into, but for their namespaces, which hold settings.
-NOT_LOOKED_INTO = sys.stdlib_module_names - {"__main__", "argparse", "collections", "types"}
+NOT_LOOKED_INTO = sys.stdlib_module_names - {
+    "__main__",
+    "argparse",
+    "collections",
+    "queue",
+    "types",
+}
 PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
@@ -93,3 +99,8 @@ def is_of_package(module: str) -> bool:
     """Says whether a module is in a folder of installed packages, which seldom change."""
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     return not PACKAGE_FOLDERS.isdisjoint(Path(file).parts)
+
+
+def said_of_hidden(x: Any) -> str:
+    """Returns what is said where code reads a value that may change without a sign of it."""
+    return f"it reads an object of {type(x).__name__}, which may change"

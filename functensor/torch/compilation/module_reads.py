@@ -8,8 +8,9 @@ from operator import itemgetter
 from typing import Any
 
 from ...backends.frames import frame_at, is_users, module_of
+from ..graph_breaks import GraphBreak
 from ..nn.module import Module
-from .looked_into import NOTHING_THERE, is_looked_into
+from .looked_into import HIDDEN_KINDS, NOTHING_THERE, is_looked_into, said_of_hidden
 from .pictures import Picture
 
 __all__ = ["Reads", "attribute_picture", "noting_reads", "passed_on"]
@@ -41,6 +42,11 @@ def noted_attribute(self: Any, name: str) -> Any:
             names = tuple(object.__getattribute__(self, name))
         for each in names:
             passed_on({(id(self), each): (self, each)})
+        value = object.__getattribute__(self, name)
+        if isinstance(value, HIDDEN_KINDS):
+            # Before it changes.
+            raise GraphBreak(said_of_hidden(value))
+        return value
     return object.__getattribute__(self, name)
 
 

@@ -189,7 +189,8 @@ class ModulePlan:
             objects = [*objects_in(args), *objects_in(kwargs.values())]
             picture.of([self._module, HOOKS_OF_ALL_MODULES, objects])
             picture.of_named()
-            check_seen(picture)
+            # Those of modules that are read by other names are noted.
+            check_seen(picture, named=True)
             values = {name: table[key] for name, (table, key) in given.places.items()}
 
             def noted() -> Any:
@@ -223,13 +224,13 @@ class ModulePlan:
         return out, written, assigned
 
 
-def check_seen(picture: Picture) -> None:
+def check_seen(picture: Picture, named: bool = False) -> None:
     """Ends the staging of a call that may read what cannot be compared.
 
     Raises:
         GraphBreak: it may.
     """
-    if fault := picture.unseen():
+    if fault := picture.unseen(named):
         raise GraphBreak(fault)
 
 

@@ -7,6 +7,7 @@ every call; where code has the name of one of these, there is a profiler while a
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -16,15 +17,23 @@ from typing import Any
 
 from ...backends.frames import module_of
 from ..graph_breaks import GraphBreak
-from .looked_into import is_looked_into
+from .looked_into import NOT_LOOKED_INTO, is_looked_into
 
 __all__ = ["without_outside_calls"]
 
 CLOCKS: list[Any] = [x for x in vars(time).values() if isinstance(x, BuiltinFunctionType)]
-REFUSED: frozenset[Any] = frozenset([print, input, open, *CLOCKS])
+FILES = [os.stat, os.listdir, os.scandir, os.urandom, os.getpid, os.open]
+REFUSED: frozenset[Any] = frozenset([print, input, open, *CLOCKS, *FILES])
 DATES = frozenset({"now", "today", "utcnow"})
 LEVELS = "debug", "info", "warning", "error", "critical", "exception"
-TELLING_NAMES = frozenset({*[x.__name__ for x in REFUSED], *DATES, *LEVELS, "write", "writelines"})
+READERS = """
+    write writelines write_text read_text read_bytes exists is_file isfile is_dir isdir getmtime
+    getsize glob iterdir uuid1 uuid4 Popen run
+""".split()  # noqa: SIM905 - a list of one name a line is longer
+# Code that calls one of these has its name, unless it stands for another.
+TELLING_NAMES = frozenset({*[x.__name__ for x in REFUSED], *DATES, *LEVELS, *READERS})
+# Imports read files, which stay as they are.
+IMPORTING = "importlib._bootstrap", "importlib._bootstrap_external", "linecache"
 LOGGED = logging.Logger._log.__code__
 
 
@@ -55,14 +64,21 @@ def refuse_outside_call(frame: FrameType, event: str, called: Any) -> None:
         GraphBreak: it is.
     """
     if event == "call":
-        if frame.f_code is LOGGED:
-            caller: FrameType | None = frame
-            while caller is not None and module_of(caller) == logging.__name__:
-                caller = caller.f_back
-            if caller is not None and is_looked_into(module_of(caller)):
-                raise GraphBreak("it logs a message")
-    elif event == "c_call" and is_outside(called) and is_looked_into(module_of(frame)):
+        if frame.f_code is LOGGED and is_called_by_user(frame):
+            raise GraphBreak("it logs a message")
+    elif event == "c_call" and is_outside(called) and is_called_by_user(frame):
         raise GraphBreak(f"it calls {called.__name__}, which is to happen in every call")
+
+
+def is_called_by_user(frame: FrameType | None) -> bool:
+    """Says whether a frame is the user's, or one of Python's own modules that the user calls."""
+    while frame is not None:
+        module = module_of(frame)
+        if module.partition(".")[0] in NOT_LOOKED_INTO and module not in IMPORTING:
+            frame = frame.f_back
+        else:
+            return is_looked_into(module) and module not in IMPORTING
+    return False
 
 
 def is_outside(called: Any) -> bool:

@@ -38,6 +38,7 @@ from .looked_into import (
     Same,
     is_looked_into,
     is_of_package,
+    said_of_hidden,
 )
 
 __all__ = ["MOST_BYTES", "MOST_VALUES", "Picture"]
@@ -105,6 +106,8 @@ class Picture:
         self.tables: list[Any] = []
         self.sequences: list[Any] = []
         self.words: dict[str, None] = {}
+        # Those of functions that do not make objects, where all attributes have names.
+        self._words_of_calls: set[str] = set()
         self.places: list[tuple[Any, Callable[[str], Any], str]] = []
         self.cells: list[Any] = []
         self.functions: list[Any] = []
@@ -134,16 +137,24 @@ class Picture:
         """Returns the picture of what a class or a module has under a name itself."""
         return self._with_all(self._at(owner, partial(table_entry, vars(owner)), name))
 
-    def unseen(self) -> str:
+    def unseen(self, named: bool = False) -> str:
         """Returns what is said of a value that code may read and that cannot be compared.
 
         Empty where there is none.
+
+        Args:
+            named: whether attributes that no code names are not read.
         """
-        any_name = not READS_ANY.isdisjoint(self.words)
+        words = self._words_of_calls
+        any_name = not (named or READS_ANY.isdisjoint(words))
         for number, text in self._unseen.items():
-            if any_name or any(not name or name in self.words for name in self._ways[number]):
+            if any_name or any(not name or name in words for name in self._ways[number]):
                 return text
         return ""
+
+    def _reads_any(self) -> bool:
+        """Says whether attributes may be read that no code names which was met."""
+        return self._all_names or not READS_ANY.isdisjoint(self.words)
 
     def _with_all(self, sign: Any) -> list[Any]:
         look = [sign]
@@ -212,6 +223,7 @@ class Picture:
             return Same(x)
         if isinstance(x, type):
             self.note_classes(x)
+            self.note_classes(kind)
             return Same(x)
         return Same(x), *self._of_object(x, name)
 
@@ -246,7 +258,7 @@ class Picture:
         elif isinstance(x, Optimizer):
             yield self._sign(x.param_groups, name)
         elif kind is local or isinstance(x, HIDDEN_KINDS):
-            yield self._not_seen(x, f"it reads an object of {kind.__name__}, which may change")
+            yield self._not_seen(x, said_of_hidden(x))
         elif callable(x):
             if hasattr(x, "cache_info"):
                 self.caches.append(x)
@@ -295,7 +307,7 @@ class Picture:
         while found := [
             (owner, name)
             for owner, known in list(self.owners.values())
-            for name in names_to_look_at(owner, None if self._all_names else self.words, known)
+            for name in names_to_look_at(owner, None if self._reads_any() else self.words, known)
         ]:
             out += [(name, self.of_entry(owner, name)) for owner, name in found]
         return out
@@ -336,9 +348,13 @@ class Picture:
             else:
                 self.cells.append(cell)
                 out.append(self._sign(value, ""))
+        if "globals" in names_in_code(x.__code__):
+            return self._not_seen(x, "it calls globals(), all of which may change")
         self.functions.append(x)
         table, names = x.__globals__, names_in_code(x.__code__)
         self.words.update(dict.fromkeys(names))
+        if x.__name__ != "__init__":
+            self._words_of_calls.update(names)
         out += [self._at(table, table.get, name) for name in names if name in table]
         # Those that it imports itself.
         imported = [sys.modules[n] for n in names if n in sys.modules and is_looked_into(n)]
@@ -405,7 +421,7 @@ def table_entry(table: Any, name: str) -> Any:
 def names_to_look_at(owner: Any, words: Iterable[str] | None, known: set[str]) -> list[str]:
     """Returns names in a class or module that are among words, or of methods that nobody names.
 
-    Without words all of a class.
+    Without words all count, but for what a module's own code is.
 
     Those of a class's bases are among them, which one of its own would hide. Names that are known
     are left out, and the others are known from then on.
@@ -414,11 +430,17 @@ def names_to_look_at(owner: Any, words: Iterable[str] | None, known: set[str]) -
     own = tables[0].items()
     called = [n for n, x in own if isinstance(x, FunctionType) and is_called_unnamed(n)]
     if words is None:
-        words = [n for table in tables[:-1] for n in table if not n.startswith("__")]
+        inner = tables[:-1] if isinstance(owner, type) else tables
+        words = [n for x in inner for n in x if not n.startswith("__") and is_read(owner, x[n])]
     words_there = [name for name in words if any(name in table for table in tables)]
     names = [name for name in (*words_there, *called) if name not in known]
     known.update(names)
     return list(dict.fromkeys(names))
+
+
+def is_read(owner: Any, value: Any) -> bool:
+    """Says whether a value in a class, or in a module, is one that others read by its name."""
+    return isinstance(owner, type) or not isinstance(value, (FunctionType, ModuleType, type))
 
 
 def is_called_unnamed(name: str) -> bool:

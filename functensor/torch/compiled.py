@@ -16,7 +16,7 @@ __all__ = ["CompiledModule", "compile"]
 
 
 # All other attributes that are assigned are those of the module that is compiled.
-OWN_NAMES = frozenset({"_orig_mod", "forward", "training"})
+NAMES_OF_PLANS = frozenset({"_orig_mod", "forward", "training"})
 
 
 class CompiledModule(Module):
@@ -41,7 +41,7 @@ class CompiledModule(Module):
         self._compile()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in OWN_NAMES or "_orig_mod" not in vars(self).get("_modules", ()):
+        if name in NAMES_OF_PLANS or "_orig_mod" not in vars(self).get("_modules", ()):
             super().__setattr__(name, value)
         else:
             setattr(self._orig_mod, name, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from ..backends.frames import frame_at, is_users, module_of
 from ..primitives.core.errors import (
@@ -16,7 +15,7 @@ from ..primitives.core.errors import (
 from ..primitives.core.trace import is_staged
 from ..tensors import TracedTensor
 
-__all__ = ["UNSTAGED", "GraphBreak", "SurroundingsChanged", "compiling", "refuse_parameters"]
+__all__ = ["UNSTAGED", "GraphBreak", "SurroundingsChanged", "compiling"]
 
 
 class GraphBreak(BaseException):
@@ -60,16 +59,6 @@ def refuse_to_answer() -> None:
     """
     if compiling.staged and is_staged() and is_users(module_of(frame_at(2))):
         raise GraphBreak("it asks for requires_grad, which is not known")
-
-
-def refuse_parameters(value: Any) -> None:
-    """Ends the staging of a compiled function that assigns what may stand for a parameter.
-
-    Raises:
-        GraphBreak: it does.
-    """
-    if compiling.staged and isinstance(value, TracedTensor):
-        raise GraphBreak("it assigns to a parameter")
 
 
 TracedTensor.graph_asked = refuse_to_answer

@@ -93,6 +93,23 @@ def test_a_module_that_keeps_an_argument_keeps_that_very_tensor():
         assert net.part.tolist() == [step + 1]
 
 
+def test_a_module_that_keeps_a_parameter_under_another_name():
+    class Keeping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(1, 1)
+
+        def forward(self, x):
+            self.kept = self.line.weight
+            return self.line(x)
+
+    net = Keeping()
+    compiled = torch.compile(net)
+    with pytest.warns(UserWarning, match=r"it assigns to Keeping\.kept"):
+        assert all(torch.equal(compiled(x), net.line(x)) for x in 4 * [torch.ones(1)])
+    assert net.kept is net.line.weight
+
+
 VIEWS = {
     "a row": lambda x: x[0],
     "a slice": lambda x: x[:, 1:],

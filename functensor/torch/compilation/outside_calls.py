@@ -22,8 +22,8 @@ from .looked_into import NOT_LOOKED_INTO, is_looked_into
 __all__ = ["without_outside_calls"]
 
 CLOCKS: list[Any] = [x for x in vars(time).values() if isinstance(x, BuiltinFunctionType)]
-FILES = [os.stat, os.listdir, os.scandir, os.urandom, os.getpid, os.open]
-REFUSED: frozenset[Any] = frozenset([print, input, open, *CLOCKS, *FILES])
+FUNCTIONS_OF_FILES = [os.stat, os.listdir, os.scandir, os.urandom, os.getpid, os.open]
+REFUSED: frozenset[Any] = frozenset([print, input, open, *CLOCKS, *FUNCTIONS_OF_FILES])
 DATES = frozenset({"now", "today", "utcnow"})
 LEVELS = "debug", "info", "warning", "error", "critical", "exception"
 READERS = """

@@ -14,7 +14,6 @@ from ...backends.errors.public_functions import check_function
 from ...tensors import Tensor, no_grad
 from ...tensors.missing_gradients import clear_gradient, gradient_of
 from ...tensors.rebinding import rebind
-from ..graph_breaks import refuse_parameters
 from ..utils.hooks import RemovableHandle, put_hook
 from .module_hooks import (
     BACKWARD_OF_ALL,
@@ -25,6 +24,7 @@ from .module_hooks import (
     HookedPass,
     Passing,
     told_of_entry,
+    wrong_entry,
 )
 from .module_states import ModuleStates, no_state_hooks
 from .parameter import Buffer, Parameter
@@ -92,11 +92,7 @@ class Module(ModuleStates):
             elif name not in tables[table]:
                 continue
             elif value is not None and not isinstance(value, kept):
-                refuse_parameters(value)
-                raise TypeError(
-                    f"{type(self).__name__}.{name} is a {kind.__name__.lower()}: assign a "
-                    f"{kept.__name__} or None, not {type(value).__name__}"
-                )
+                raise wrong_entry(self, name, kind, kept, value)
             tables[table][name] = told_of_entry(self, table, name, value)
             return
         object.__setattr__(self, name, value)

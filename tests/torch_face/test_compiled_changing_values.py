@@ -14,6 +14,7 @@ from queue import Queue
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import functensor.torch as torch
 from functensor.torch import nn
@@ -92,6 +93,16 @@ VALUES = {
     "a part of an array": (lambda: np.ones(6)[::2], lambda v: float(v[1]), replaced(1)),
     "an array too large": (lambda: np.ones(LARGEST + 1), lambda v: float(v[7]), replaced(7)),
     "an array of objects": (lambda: np.array([1.0, None]), lambda v: v[0], replaced(0)),
+    "an array with a mask": (
+        lambda: np.ma.array([1.0, 2.0], mask=[False, False]),
+        lambda v: float(v.sum()),
+        lambda v: replaced(0, np.ma.masked)(v),
+    ),
+    "a sparse array": (
+        lambda: scipy.sparse.csr_array(np.eye(2)),
+        lambda v: float(v[0, 0]),
+        lambda v: replaced(0)(v.data),
+    ),
     "a tensor over an array": (
         lambda: torch.from_numpy(np.ones(2)),
         lambda v: v[0].float(),

@@ -44,6 +44,9 @@ from .looked_into import (
 __all__ = ["MOST_BYTES", "MOST_VALUES", "Picture"]
 
 SEQUENCE_KINDS = list, tuple, set, frozenset, deque
+ARRAYS_OF_NUMPY = np.ndarray, np.memmap
+# Libraries of tables and sparse arrays, which change in place.
+TABLES = "pandas.", "scipy.", "xarray."
 EMPTIED_KINDS = frozenset({list, set, dict, OrderedDict})
 # The folder of installed packages, whose functions are not looked into either.
 INSTALLED = "site-packages"
@@ -216,7 +219,7 @@ class Picture:
             return kind, *self._signs(x.keys(), name), *self._signs(x.values(), name)
         if isinstance(x, np.generic):
             return kind, x.dtype, x.tobytes()
-        if isinstance(x, np.ndarray):
+        if isinstance(x, np.ndarray) or kind in ARRAY_TYPES:
             return self._of_array(x)
         if isinstance(x, ModuleType):
             self._note_owner(x, x.__name__)
@@ -257,7 +260,7 @@ class Picture:
                 yield self._at(x, partial(slot_of, x), slot, slot)
         elif isinstance(x, Optimizer):
             yield self._sign(x.param_groups, name)
-        elif kind is local or isinstance(x, HIDDEN_KINDS):
+        elif kind is local or isinstance(x, HIDDEN_KINDS) or kind.__module__.startswith(TABLES):
             yield self._not_seen(x, said_of_hidden(x))
         elif callable(x):
             if hasattr(x, "cache_info"):
@@ -328,6 +331,9 @@ class Picture:
     def _of_array(self, x: Any) -> Any:
         if not is_changeable(x):
             return Same(x)
+        if type(x) not in ARRAYS_OF_NUMPY:
+            # One on a device, or with a mask, for instance.
+            return self._not_seen(x, said_of_hidden(x))
         self._bytes -= x.nbytes
         if self._bytes < 0 or x.dtype.hasobject:
             what = "of objects" if x.dtype.hasobject else f"of more than {MOST_BYTES:,} bytes"

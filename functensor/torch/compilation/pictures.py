@@ -44,6 +44,7 @@ from .looked_into import (
 __all__ = ["MOST_BYTES", "MOST_VALUES", "Picture"]
 
 SEQUENCE_KINDS = list, tuple, set, frozenset, deque
+CONTAINERS = *SEQUENCE_KINDS, dict
 ARRAYS_OF_NUMPY = np.ndarray, np.memmap
 # Libraries of tables and sparse arrays, which change in place.
 TABLES = "pandas.", "scipy.", "xarray."
@@ -99,9 +100,9 @@ class Picture:
         self._met: list[Any] = []
         # What is still to be looked at, with the name of the attribute that led there.
         self._waiting: deque[tuple[Any, str]] = deque()
-        # The attributes that led to values, by their numbers, and what is said of those values
-        # that cannot be compared.
-        self._ways: dict[int, set[str]] = {}
+        # The numbers of values with the attributes that led there, and what is said of those
+        # values that cannot be compared.
+        self._ways: list[tuple[int, str]] = []
         self._unseen: dict[int, str] = {}
         self._room, self._bytes = MOST_VALUES, MOST_BYTES
         # The ids of what modules have for themselves.
@@ -150,9 +151,9 @@ class Picture:
         """
         words = self._words_of_calls
         any_name = not (named or READS_ANY.isdisjoint(words))
-        for number, text in self._unseen.items():
-            if any_name or any(not name or name in words for name in self._ways[number]):
-                return text
+        for number, name in self._ways if self._unseen else ():
+            if number in self._unseen and (any_name or not name or name in words):
+                return self._unseen[number]
         return ""
 
     def _reads_any(self) -> bool:
@@ -174,7 +175,7 @@ class Picture:
             number = self._numbers[id(x)] = len(self._met)
             self._met.append(x)
             self._waiting.append((x, name))
-        self._ways.setdefault(number, set()).add(name)
+        self._ways.append((number, name))
         return Same, number
 
     def _signs(self, values: Iterable[Any], name: str) -> list[Any]:
@@ -212,7 +213,7 @@ class Picture:
             return property, *self._signs((x.fget, x.fset), name)
         if kind is ref:
             return ref, self._sign(x(), name)
-        if isinstance(x, (*SEQUENCE_KINDS, dict)):
+        if isinstance(x, CONTAINERS):
             return self._of_container(x, name)
         if kind is MappingProxyType:
             self._views += [x.keys(), x.values()]
@@ -236,8 +237,11 @@ class Picture:
             if len(x) > self._room:
                 return self._not_seen(x, f"it reads more than {MOST_VALUES:,} values")
             self._room -= len(x)
+        inner: list[Any] = []
         if isinstance(x, dict):
-            inner = [*self.of_table(x, name)]
+            self.tables.append(x)
+            for key, value in dict.items(x):
+                inner += self._sign(key, name), self._sign(value, name)
         else:
             if not isinstance(x, (tuple, frozenset)):
                 self.sequences.append(x)
@@ -249,13 +253,14 @@ class Picture:
     def _of_object(self, x: Any, name: str) -> Iterator[Any]:
         """Yields the pictures of an object's attributes."""
         kind = type(x)
-        if self._in_modules if isinstance(x, Module) else is_looked_into(kind.__module__):
-            self.note_classes(kind)
-            table = getattr(x, "__dict__", None)
-            if isinstance(x, Module):
+        if isinstance(x, Module):
+            if self._in_modules:
+                self.note_classes(kind)
                 yield from self._of_module(vars(x))
-            elif isinstance(table, dict):
-                yield from self.of_table(table, name, of_attributes=True)
+        elif is_looked_into(kind.__module__):
+            self.note_classes(kind)
+            if isinstance(table := getattr(x, "__dict__", None), dict):
+                yield from self._of_attributes(table)
             for slot in slots_of(kind):
                 yield self._at(x, partial(slot_of, x), slot, slot)
         elif isinstance(x, Optimizer):
@@ -268,7 +273,7 @@ class Picture:
             # What it wraps, or the object whose method it is.
             yield self._sign(getattr(x, "__wrapped__", getattr(x, "__self__", None)), name)
         elif kind.__module__.startswith(OURS_WITH_STATE):
-            yield from self.of_table(vars(x), name)
+            yield from self._of_attributes(vars(x))
 
     def _of_module(self, table: dict[str, Any]) -> Iterator[Any]:
         """Yields the pictures of a module's attributes, but for those that no call reads."""
@@ -279,14 +284,12 @@ class Picture:
             shown = "" if name in MODULE_TABLES else name
             yield None if name in NOT_CALLED else self._sign(value, shown)
 
-    def of_table(
-        self, table: dict[Any, Any], name: str, of_attributes: bool = False
-    ) -> Iterator[Any]:
-        """Yields the pictures of the keys and values of a dictionary."""
+    def _of_attributes(self, table: dict[str, Any]) -> Iterator[Any]:
+        """Yields the names and the pictures of an object's attributes."""
         self.tables.append(table)
-        for key, value in dict.items(table):
-            yield self._sign(key, name)
-            yield self._sign(value, key if of_attributes else name)
+        for name, value in dict.items(table):
+            yield name
+            yield self._sign(value, name)
 
     def _at(self, owner: Any, get: Callable[[str], Any], name: str, shown: str = "") -> Any:
         self.places.append((owner, get, name))

@@ -226,6 +226,20 @@ def test_what_code_does_not_name_is_no_obstacle():
         assert compiled(torch.ones(1)).item() == by
 
 
+@pytest.mark.filterwarnings("error")
+def test_much_that_code_does_not_name_costs_little():
+    records = [{"number": float(i)} for i in range(pictures.MOST_UNNAMED)]
+    held = types.SimpleNamespace(unread=records, steps=[1.0] * 5000)
+    compiled = torch.compile(lambda x: x * held.steps[4000], fullgraph=True)
+    for step in (1.0, 2.0):
+        held.steps[4000] = step
+        assert compiled(torch.ones(1)).item() == step
+    seen = pictures.Picture()
+    seen.of(held)
+    seen.of_named()
+    assert len(seen.tables) < pictures.MOST_UNNAMED / 2
+
+
 def test_attributes_that_no_code_names_count_where_code_reads_any():
     held = types.SimpleNamespace(first=iter([1.0, 2.0, 3.0]))
     compiled = torch.compile(lambda x: x * next(getattr(held, "fir" + "st")))

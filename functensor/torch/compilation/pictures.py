@@ -56,6 +56,9 @@ NOT_CALLED = frozenset({"_non_persistent_buffers_set", "_state_hooks"})
 # So many values and items of containers are looked at, beside modules and their tensors, and so
 # many bytes of arrays: 100,000 items take 2.5 ms to compare, and 16 MB as long.
 MOST_VALUES, MOST_BYTES = 100_000, 16_000_000
+# So many values of attributes that no code names, which only libraries may read.
+MOST_UNNAMED = 2_000
+TOO_MANY = f"it reads more than {MOST_VALUES:,} values"
 # Modules whose objects users hold and change, as schedulers of learning rates.
 OURS_WITH_STATE = f"{__package__.partition('.')[0]}.torch.optim."
 # Names of what reads attributes that code does not name.
@@ -100,11 +103,15 @@ class Picture:
         self._met: list[Any] = []
         # What is still to be looked at, with the name of the attribute that led there.
         self._waiting: deque[tuple[Any, str]] = deque()
+        # The same of attributes that no code names which was met by then.
+        self._later: deque[tuple[Any, str]] = deque()
         # The numbers of values with the attributes that led there, and what is said of those
         # values that cannot be compared.
         self._ways: list[tuple[int, str]] = []
         self._unseen: dict[int, str] = {}
-        self._room, self._bytes = MOST_VALUES, MOST_BYTES
+        self._bytes = MOST_BYTES
+        # How many values are still looked at: those under names that code has, and others.
+        self._room = {True: MOST_VALUES, False: MOST_UNNAMED}
         # The ids of what modules have for themselves.
         self._own: set[int] = set()
         self.tables: list[Any] = []
@@ -112,6 +119,7 @@ class Picture:
         self.words: dict[str, None] = {}
         # Those of functions that do not make objects, where all attributes have names.
         self._words_of_calls: set[str] = set()
+        self._reads_any = False
         self.places: list[tuple[Any, Callable[[str], Any], str]] = []
         self.cells: list[Any] = []
         self.functions: list[Any] = []
@@ -149,16 +157,16 @@ class Picture:
         Args:
             named: whether attributes that no code names are not read.
         """
-        words = self._words_of_calls
-        any_name = not (named or READS_ANY.isdisjoint(words))
         for number, name in self._ways if self._unseen else ():
-            if number in self._unseen and (any_name or not name or name in words):
+            known = not name or name in self._words_of_calls or (self._reads_any and not named)
+            if known and number in self._unseen:
                 return self._unseen[number]
         return ""
 
-    def _reads_any(self) -> bool:
-        """Says whether attributes may be read that no code names which was met."""
-        return self._all_names or not READS_ANY.isdisjoint(self.words)
+    def _is_named(self, name: str) -> bool:
+        """Says whether code may read what an attribute of a name leads to; it may without one."""
+        any_name = self._reads_any or self._all_names
+        return not name or any_name or name in self._words_of_calls
 
     def _with_all(self, sign: Any) -> list[Any]:
         look = [sign]
@@ -174,7 +182,7 @@ class Picture:
         if number is None:
             number = self._numbers[id(x)] = len(self._met)
             self._met.append(x)
-            self._waiting.append((x, name))
+            (self._waiting if self._is_named(name) else self._later).append((x, name))
         self._ways.append((number, name))
         return Same, number
 
@@ -183,15 +191,20 @@ class Picture:
 
     def _inside(self, x: Any, name: str) -> Any:
         """Returns the picture of what is in a value."""
-        if not (isinstance(x, (Tensor, Module)) or id(x) in self._own):
-            self._room -= 1
-            if self._room < 0:
-                return self._not_seen(x, f"it reads more than {MOST_VALUES:,} values")
+        if not (isinstance(x, (Tensor, Module)) or id(x) in self._own or self._has_room(1, name)):
+            return self._not_seen(x, TOO_MANY)
         try:
             return self._parts(x, name)
         except Exception:
             # An object of a class of its own manner, or a reference to one that is gone.
             return Same(x)
+
+    def _has_room(self, count: int, name: str) -> bool:
+        """Says whether so many more values are looked at, under a name; they count as that."""
+        named = self._is_named(name)
+        fits = count <= self._room[named]
+        self._room[named] -= count if fits else 0
+        return fits
 
     def _not_seen(self, x: Any, text: str) -> Same:
         self._unseen[self._numbers[id(x)]] = text
@@ -233,10 +246,8 @@ class Picture:
 
     def _of_container(self, x: Any, name: str) -> Any:
         kind = type(x)
-        if id(x) not in self._own:
-            if len(x) > self._room:
-                return self._not_seen(x, f"it reads more than {MOST_VALUES:,} values")
-            self._room -= len(x)
+        if not (id(x) in self._own or self._has_room(len(x), name)):
+            return self._not_seen(x, TOO_MANY)
         inner: list[Any] = []
         if isinstance(x, dict):
             self.tables.append(x)
@@ -310,13 +321,21 @@ class Picture:
         Those are looked at that the functions met name, and methods that nobody needs to name.
         """
         out: list[Any] = []
-        while found := [
-            (owner, name)
-            for owner, known in list(self.owners.values())
-            for name in names_to_look_at(owner, None if self._reads_any() else self.words, known)
-        ]:
+        while True:
+            found = [
+                (owner, name)
+                for owner, known in list(self.owners.values())
+                for name in names_to_look_at(owner, self._names_for_classes(), known)
+            ]
             out += [(name, self.of_entry(owner, name)) for owner, name in found]
-        return out
+            if not found:
+                if not self._later:
+                    return out
+                self._waiting, self._later = self._later, deque()
+                out.append(self._with_all(None))
+
+    def _names_for_classes(self) -> Iterable[str] | None:
+        return None if self._all_names or self._reads_any else self.words
 
     def _of_tensor(self, x: Any) -> Any:
         if id(x) in self._given:
@@ -364,6 +383,7 @@ class Picture:
         self.words.update(dict.fromkeys(names))
         if x.__name__ != "__init__":
             self._words_of_calls.update(names)
+            self._reads_any = self._reads_any or not READS_ANY.isdisjoint(names)
         out += [self._at(table, table.get, name) for name in names if name in table]
         # Those that it imports itself.
         imported = [sys.modules[n] for n in names if n in sys.modules and is_looked_into(n)]

@@ -40,6 +40,16 @@ class CompiledModule(Module):
         vars(self).update(state)
         self._compile()
 
+    @property
+    def training(self) -> bool:
+        """Whether the module is trained."""
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if (module := self._modules.get("_orig_mod")) is not None:
+            module.training = mode
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES_OF_PLANS or "_orig_mod" not in vars(self).get("_modules", ()):
             super().__setattr__(name, value)

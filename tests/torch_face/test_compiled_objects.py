@@ -123,3 +123,9 @@ def test_attributes_are_assigned_to_the_module_that_is_compiled():
     assert [*compiled.state_dict()] == [f"_orig_mod.{name}" for name in net.state_dict()]
     del compiled.new
     assert not hasattr(net, "new")
+    net.eval()
+    assert compiled.training is False
+    compiled.train()
+    assert net.training is True
+    compiled.training = False
+    assert net.training is False

@@ -42,7 +42,7 @@ class CompiledModule(Module):
 
     @property
     def training(self) -> bool:
-        """Whether the module is trained."""
+        """Says whether the module is trained."""
         return self._orig_mod.training
 
     @training.setter

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from random import Random
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ...random.generator import Generator
 
 __all__ = [
     "HIDDEN_KINDS", "MODULE_TABLES", "NOTHING_THERE", "NOT_LOOKED_INTO", "PLAIN_KINDS",
-    "ArrayElements", "Same", "is_looked_into", "is_of_package", "said_of_hidden",
+    "ArrayElements", "Same", "is_hidden", "is_looked_into", "is_of_package", "said_of_hidden",
 ]  # fmt: skip
 
 PLAIN_KINDS = frozenset({type(None), bool, int, float, complex, str, bytes})
@@ -32,6 +33,8 @@ HIDDEN_KINDS = (
     Iterator, Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator,
     ContextVar, Generator, array, bytearray, memoryview,
 )  # fmt: skip
+# Libraries of tables and sparse arrays, which change in place.
+LIBRARIES_OF_TABLES = "pandas.", "scipy.", "xarray."
 # Stands for what is not there.
 NOTHING_THERE = object()
 # Python's own modules are not looked into, but for their namespaces, which hold settings.
@@ -99,6 +102,13 @@ def is_of_package(module: str) -> bool:
     """Says whether a module is in a folder of installed packages, which seldom change."""
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     return not PACKAGE_FOLDERS.isdisjoint(Path(file).parts)
+
+
+def is_hidden(x: Any) -> bool:
+    """Says whether a value may differ from what it was without a sign of it."""
+    kind = type(x)
+    in_library = kind.__module__.startswith(LIBRARIES_OF_TABLES)
+    return in_library or kind is local or isinstance(x, HIDDEN_KINDS)
 
 
 def said_of_hidden(x: Any) -> str:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from operator import attrgetter, call, is_
-from threading import local
 from types import FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
@@ -30,12 +29,12 @@ from ...tensors import Tensor
 from ..nn.module import Module
 from ..optim.optimizer import Optimizer
 from .looked_into import (
-    HIDDEN_KINDS,
     MODULE_TABLES,
     NOTHING_THERE,
     PLAIN_KINDS,
     ArrayElements,
     Same,
+    is_hidden,
     is_looked_into,
     is_of_package,
     said_of_hidden,
@@ -44,10 +43,8 @@ from .looked_into import (
 __all__ = ["MOST_BYTES", "MOST_VALUES", "Picture"]
 
 SEQUENCE_KINDS = list, tuple, set, frozenset, deque
-CONTAINERS = *SEQUENCE_KINDS, dict
+CONTAINER_KINDS = *SEQUENCE_KINDS, dict
 ARRAYS_OF_NUMPY = np.ndarray, np.memmap
-# Libraries of tables and sparse arrays, which change in place.
-TABLES = "pandas.", "scipy.", "xarray."
 EMPTIED_KINDS = frozenset({list, set, dict, OrderedDict})
 # The folder of installed packages, whose functions are not looked into either.
 INSTALLED = "site-packages"
@@ -226,7 +223,7 @@ class Picture:
             return property, *self._signs((x.fget, x.fset), name)
         if kind is ref:
             return ref, self._sign(x(), name)
-        if isinstance(x, CONTAINERS):
+        if isinstance(x, CONTAINER_KINDS):
             return self._of_container(x, name)
         if kind is MappingProxyType:
             self._views += [x.keys(), x.values()]
@@ -276,7 +273,7 @@ class Picture:
                 yield self._at(x, partial(slot_of, x), slot, slot)
         elif isinstance(x, Optimizer):
             yield self._sign(x.param_groups, name)
-        elif kind is local or isinstance(x, HIDDEN_KINDS) or kind.__module__.startswith(TABLES):
+        elif is_hidden(x):
             yield self._not_seen(x, said_of_hidden(x))
         elif callable(x):
             if hasattr(x, "cache_info"):

@@ -7,12 +7,16 @@ from typing import Any
 from ..backends.errors.public_functions import check_function
 from ..optim.compiled_rules import with_compiled_rules
 from ..optim.stateful import StatefulOptimizer
-from .compiling import CompiledFunction
-from .module_plan import ModulePlan
+from .compilation.functions import CompiledFunction
+from .compilation.modules import ModulePlan
 from .nn.module import Module
 from .optim.optimizer import Optimizer
 
 __all__ = ["CompiledModule", "compile"]
+
+
+# All other attributes that are assigned are those of the module that is compiled.
+NAMES_OF_PLANS = frozenset({"_orig_mod", "forward", "training"})
 
 
 class CompiledModule(Module):
@@ -35,6 +39,25 @@ class CompiledModule(Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._compile()
+
+    @property
+    def training(self) -> bool:
+        """Says whether the module is trained."""
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if (module := self._modules.get("_orig_mod")) is not None:
+            module.training = mode
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in NAMES_OF_PLANS or "_orig_mod" not in vars(self).get("_modules", ()):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
 
     def _compile(self) -> None:
         module: Any = self._orig_mod
@@ -69,12 +92,14 @@ def compile(
     require grad are to be among them. Other attributes of a module and its hooks are constants of a
     plan, and so are globals that functions read, what they close over, and what is in objects that
     they are given. Where one of them has changed, in place too, another plan is made: of numbers,
-    texts, functions, tensors, and of lists, dictionaries and objects with these, up to 1,000 items
-    each and 2,000 values in all beside modules and their tensors. Of the user's classes and modules
-    those attributes count that the functions name. NumPy's arrays and larger containers count by
-    their identity, and what libraries keep does not count. Where each of 16 changes served fewer
-    than four calls, the model runs as it is from then on. So does one whose calls change more than
-    a module's tensors: other attributes, or lists, objects and globals beside it.
+    texts, functions, tensors, arrays of NumPy, and of lists, dictionaries and objects with these,
+    up to 100,000 values and 16 MB of arrays. Of the user's classes and modules those attributes
+    count that the functions name; what libraries keep does not count.
+
+    The model runs as it is, with a warning, where it reads more than that, iterators or generators
+    of random numbers, where it prints, logs or asks for the time, and where its calls change more
+    than a module's tensors: other attributes, or lists, objects and globals beside it. So it does
+    from then on where each of 16 changes served fewer than four calls.
 
     Args:
         model: a function, or a module; without it a decorator is returned. The step of an

@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.annotations import DTypeLike
 from ..backends.devices import placement
 from ..backends.dtypes import named as dtype_named
-from ..primitives.core.array import Array
+from ..primitives.core.array import Array, Tracer
 from ..tensors import Tensor, tensor_over
 from ..tensors.buffers import check_holds
 from ..tensors.default_dtypes import TENSOR_DTYPES
@@ -248,12 +248,16 @@ def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
     >>> x
     Tensor([5., 0.], dtype=float64)
     """
-    if not isinstance(ndarray, np.ndarray):
+    given: Any = ndarray
+    if isinstance(given, Tracer) and not isinstance(given, Tensor):
+        # It stands for an array whose memory is not known, and says so.
+        given = np.asarray(given)
+    if not isinstance(given, np.ndarray):
         raise TypeError(
-            f"from_numpy: an array of NumPy is wanted, not {type(ndarray).__name__}; "
+            f"from_numpy: an array of NumPy is wanted, not {type(given).__name__}; "
             "torch.tensor(data) takes lists and numbers"
         )
-    return tensor_over(ndarray) if placement.device == "cpu" else Tensor(ndarray)
+    return tensor_over(given) if placement.device == "cpu" else Tensor(given)
 
 
 def scalar_tensor(

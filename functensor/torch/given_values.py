@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Places", "argument_places", "called_with"]
+__all__ = ["Places", "argument_places", "called_with", "replacing"]
 
 # For every name of a tensor the dictionary or the list that it is in, and its key there.
 Places = dict[str, tuple[Any, Any]]

@@ -103,3 +103,29 @@ def test_attributes_that_change_with_every_call(of_module):
             scaling.by = float(step)
             assert call(torch.ones(2), scaling).tolist() == [step, step]
     assert ["has changed again and again" in str(w.message) for w in told] == [True]
+
+
+def test_attributes_are_assigned_to_the_module_that_is_compiled():
+    class Scaling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.by = 1.0
+            self.register_buffer("shift", torch.zeros(1))
+
+        def forward(self, x):
+            return x * self.by + self.shift
+
+    net = Scaling()
+    compiled = torch.compile(net, fullgraph=True)
+    assert compiled(torch.ones(1)).item() == 1
+    compiled.by, compiled.shift, compiled.new = 3.0, torch.ones(1), nn.Linear(1, 1)
+    assert compiled(torch.ones(1)).item() == net(torch.ones(1)).item() == 4
+    assert [*compiled.state_dict()] == [f"_orig_mod.{name}" for name in net.state_dict()]
+    del compiled.new
+    assert not hasattr(net, "new")
+    net.eval()
+    assert compiled.training is False
+    compiled.train()
+    assert net.training is True
+    compiled.training = False
+    assert net.training is False

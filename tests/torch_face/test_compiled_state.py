@@ -1,12 +1,12 @@
 """`torch.compile`: what plans read beside their arguments is changed between calls."""
 
-import itertools
 import sys
 import threading
 import types
 import warnings
 from argparse import Namespace
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import pytest
 
@@ -130,11 +130,11 @@ def test_a_change_between_calls_is_seen(name, compiles):
 
 
 def test_an_attribute_that_nothing_reads_makes_no_other_plan():
-    staged = itertools.count()
+    staged = SimpleQueue()
 
     class Telling(Net):
         def forward(self, x):
-            next(staged)
+            staged.put(1)
             return super().forward(x)
 
     net = Telling()
@@ -142,11 +142,11 @@ def test_an_attribute_that_nothing_reads_makes_no_other_plan():
     for epoch in range(40):
         net.epoch = epoch
         compiled(torch.ones(2, 4))
-    assert next(staged) == 1
+    assert staged.qsize() == 1
     for scale in 3 * [2.0, 3.0]:
         net.scale = scale
         compiled(torch.ones(2, 4))
-    assert next(staged) == 4
+    assert staged.qsize() == 3
 
 
 class Counting(nn.Module):
@@ -181,7 +181,7 @@ def test_what_a_call_fills_once_is_filled_once():
 def test_a_module_that_changes_itself_runs_as_it_is():
     net = Keeping()
     compiled = torch.compile(net)
-    with pytest.warns(UserWarning, match="a call of Keeping changes attributes that are no tens"):
+    with pytest.warns(UserWarning, match="Keeping runs as it is"):
         found = [compiled(torch.ones(1)).item() for _ in range(5)]
     assert found == net.seen == [1, 2, 3, 4, 5]
 
@@ -482,7 +482,7 @@ class Unwilling(list):
         raise RuntimeError("no attributes")
 
 
-@pytest.mark.parametrize("make", [cyclic, deep, Unwilling, threading.Lock, lambda: iter([1])])
+@pytest.mark.parametrize("make", [cyclic, deep, Unwilling, threading.Lock])
 def test_attributes_of_all_kinds_are_no_obstacle(make):
     net = nn.Linear(2, 1)
     net.held = make()

@@ -11,7 +11,7 @@ import functensor as ft
 import functensor.torch as torch
 from functensor.jitting import staged_entry
 from functensor.torch import nn
-from functensor.torch.compiling import MOST_GUARDS
+from functensor.torch.compilation.functions import MOST_GUARDS
 from functensor.torch.nn import functional as F
 
 

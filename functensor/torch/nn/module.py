@@ -24,6 +24,7 @@ from .module_hooks import (
     HookedPass,
     Passing,
     told_of_entry,
+    wrong_entry,
 )
 from .module_states import ModuleStates, no_state_hooks
 from .parameter import Buffer, Parameter
@@ -91,10 +92,7 @@ class Module(ModuleStates):
             elif name not in tables[table]:
                 continue
             elif value is not None and not isinstance(value, kept):
-                raise TypeError(
-                    f"{type(self).__name__}.{name} is a {kind.__name__.lower()}: assign a "
-                    f"{kept.__name__} or None, not {type(value).__name__}"
-                )
+                raise wrong_entry(self, name, kind, kept, value)
             tables[table][name] = told_of_entry(self, table, name, value)
             return
         object.__setattr__(self, name, value)
@@ -203,7 +201,7 @@ class Module(ModuleStates):
         ((4, 3), ['weight', 'bias'])
         """
         # By its name: what makes plans of modules stands above them.
-        import_module("..module_plan", __package__).compile_in_place(self, *args, **kwargs)
+        import_module("..compilation.modules", __package__).compile_in_place(self, *args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: x for name, x in vars(self).items() if name != "_compiled_call_impl"}

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...backends.errors.public_functions import check_function
+from ...tensors import TracedTensor
 from ..autograd import Function
+from ..graph_breaks import GraphBreak, compiling
 from ..utils.hooks import RemovableHandle, put_hook
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
     "told_of_entry",
+    "wrong_entry",
 ]  # fmt: skip
 
 # The hooks of all modules: before their calls, behind these, which of those take keywords too,
@@ -121,6 +124,23 @@ def told_of_entry(module: Any, table: str, name: str, value: Any) -> Any:
             changed = hook(module, name, value)
             value = value if changed is None else changed
     return value
+
+
+def wrong_entry(module: Any, name: str, kind: type, kept: type, value: Any) -> BaseException:
+    """Returns the error of a value that a module does not take under a name.
+
+    A value in a compiled function may stand for one that it takes.
+
+    Args:
+        module, name: the module, and the name.
+        kind: what it has under this name.
+        kept: what it takes there, beside None.
+        value: the value.
+    """
+    if compiling.staged and isinstance(value, TracedTensor):
+        return GraphBreak(f"it assigns to {type(module).__name__}.{name}")
+    what = f"{type(module).__name__}.{name} is a {kind.__name__.lower()}"
+    return TypeError(f"{what}: assign a {kept.__name__} or None, not {type(value).__name__}")
 
 
 class HookedPass:

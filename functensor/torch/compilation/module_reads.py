@@ -7,9 +7,11 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
-from ..backends.frames import frame_at, is_users, module_of
-from .nn.module import Module
-from .watched_values import NOTHING_THERE, Picture, is_looked_into
+from ...backends.frames import frame_at, is_users, module_of
+from ..graph_breaks import GraphBreak
+from ..nn.module import Module
+from .looked_into import HIDDEN_KINDS, NOTHING_THERE, is_looked_into, said_of_hidden
+from .pictures import Picture
 
 __all__ = ["Reads", "attribute_picture", "noting_reads", "passed_on"]
 
@@ -40,6 +42,11 @@ def noted_attribute(self: Any, name: str) -> Any:
             names = tuple(object.__getattribute__(self, name))
         for each in names:
             passed_on({(id(self), each): (self, each)})
+        value = object.__getattribute__(self, name)
+        if isinstance(value, HIDDEN_KINDS):
+            # Before it changes.
+            raise GraphBreak(said_of_hidden(value))
+        return value
     return object.__getattribute__(self, name)
 
 
@@ -76,5 +83,5 @@ def attribute_picture(picture: Picture, part: Any, name: str) -> Any:
     for kind in type(part).__mro__:
         if name in vars(kind):
             looked_into = is_looked_into(kind.__module__)
-            return picture.at(vars(kind).get, name) if looked_into else kind
+            return picture.of_entry(kind, name) if looked_into else kind
     return NOTHING_THERE

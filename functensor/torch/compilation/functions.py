@@ -6,29 +6,33 @@ import textwrap
 import warnings
 from collections.abc import Callable
 from functools import update_wrapper
+from operator import is_
 from types import MethodType
 from typing import Any
 
 import numpy as np
 
-from ..backends.errors.public_functions import complain
-from ..functions.wrapping import pickled
-from ..jitting.guard import UNLIKE, Guard
-from ..jitting.jitted import jit
-from ..jitting.signature import context_of
-from ..jitting.staged_entry import StagedEntry
-from ..jitting.switch import switch
-from ..primitives.core.array import Array
-from ..primitives.core.errors import function_name
-from ..primitives.core.trace import below_hooks, is_staged, slot
-from ..random.generator import default_generator, drawing_from
-from ..tensors.default_dtypes import TENSOR_DTYPES
-from ..tensors.grad_mode import mode
-from ..tree import containers as tree
-from .graph_breaks import UNSTAGED, SurroundingsChanged, compiling
-from .surroundings import Surroundings
-from .watched_calls import ChangedOften, WatchedCalls, objects_in
-from .watched_values import Same
+from ...backends.errors.public_functions import complain
+from ...functions.wrapping import pickled
+from ...jitting.guard import UNLIKE, Guard
+from ...jitting.jitted import jit
+from ...jitting.signature import context_of
+from ...jitting.staged_entry import StagedEntry
+from ...jitting.switch import switch
+from ...primitives.core.array import Array
+from ...primitives.core.errors import function_name
+from ...primitives.core.trace import below_hooks, is_staged, slot
+from ...random.generator import default_generator, drawing_from
+from ...tensors.default_dtypes import TENSOR_DTYPES
+from ...tensors.grad_mode import mode
+from ...tree import containers as tree
+from ..given_values import replacing
+from ..graph_breaks import UNSTAGED, SurroundingsChanged, compiling
+from .changes import undone
+from .looked_into import Same
+from .pictures import Picture
+from .results import taken_out, with_others
+from .states import NoState, WatchedCalls, objects_in
 
 __all__ = ["MOST_CHANGING_CALLS", "CompiledFunction"]
 
@@ -61,28 +65,30 @@ class CompiledFunction:
     ) -> None:
         update_wrapper(self, fun)
         self._fun = fun
-        self._draws = False
+        # Whether it draws, and whether others stand in results for what plans do not return.
+        self._draws = self._others = False
         self._whole = whole
         self._name = name or function_name(fun)
         self._watched = WatchedCalls(fun) if watched else WatchedCalls()
         self._changing_calls = 0
+        self._strict = whole and watched
         # Whether it was found that it cannot be staged.
         self._unstaged = False
 
         def with_arguments(arrays: list[Any], *, form: Any) -> Any:
             treedef, constants, *_ = form
-            given = iter(arrays)
-            leaves = [next(given) if c is ARRAY_PLACE else given_as(c) for c in constants]
-            args, kwargs = treedef.unflatten(leaves)
-            objects = [*objects_in(args), *objects_in(kwargs.values())] if watched else []
-            around = Surroundings([fun, *objects] if watched else [])
-            try:
+            rest = iter(arrays)
+            leaves = [next(rest) if c is ARRAY_PLACE else given_as(c) for c in constants]
+            given = args, kwargs = treedef.unflatten(leaves)
+            if watched:
+                picture = Picture()
+                picture.of([fun, *objects_in(args), *objects_in(kwargs.values())])
+                picture.of_named()
+                out = undone(picture, lambda: fun(*args, **kwargs))
+            else:
                 out = fun(*args, **kwargs)
-            finally:
-                changed = around.restore()
-            if changed:
-                raise SurroundingsChanged("it changes values beside its arguments")
-            return out
+            check_containers(given, leaves, treedef)
+            return self._result(out, leaves)
 
         drawing = drawing_from(with_arguments, self._note)
         # Messages and programs have the function's name.
@@ -120,7 +126,7 @@ class CompiledFunction:
             try:
                 for _, known, guard in self._guards:
                     if known == choices and (out := guard(((args, kwargs),), {})) is not UNLIKE:
-                        return out
+                        return self._with_others(out, args, kwargs) if self._others else out
             except Exception as error:
                 complain(error, self._fun, f"compile({function_name(self._fun)})", args, kwargs)
                 raise
@@ -133,7 +139,9 @@ class CompiledFunction:
         before, fault = compiling.staged, None
         try:
             compiling.staged = True
-            out = self._run(key, arrays, form=form)
+            # The jitted function has a lock too, and each thread is to take the two in one order.
+            with replacing:
+                out = self._run(key, arrays, form=form)
         except UNSTAGED as error:
             fault = error
         finally:
@@ -152,7 +160,16 @@ class CompiledFunction:
         if plain and slot.face is None:
             entry = self._run.entry_of(key, arrays, form=form)
             self._learn(entry, choices_now(state), args, kwargs)
-        return out
+        return self._with_others(out, args, kwargs) if self._others else out
+
+    def _result(self, out: Any, given: list[Any]) -> Any:
+        """Returns a result as a plan can return it, given the leaves of the arguments."""
+        made, others = taken_out(out, given)
+        self._others = self._others or others
+        return made
+
+    def _with_others(self, out: Any, args: Any, kwargs: Any) -> Any:
+        return with_others(out, tree.leaves((args, kwargs)))
 
     def runs_as_it_is(self) -> bool:
         """Says that it makes no plans: it cannot be staged, or `set_stance` said so."""
@@ -180,15 +197,14 @@ class CompiledFunction:
 
     def _is_changing(self) -> bool:
         """Says whether more calls changed what is beside it than may fill what is filled once."""
-        return self._whole or self._changing_calls > MOST_CHANGING_CALLS
+        return self._strict or self._changing_calls > MOST_CHANGING_CALLS
 
     def _state(self, args: Any, kwargs: Any) -> object:
         """Returns what stands for the values that the function reads beside arrays."""
         try:
             return self._watched.state(args, kwargs)
-        except ChangedOften:
-            what = "what it reads beside its arguments has changed again and again"
-            self.give_up(RuntimeError(f"{what}, and each plan serves one value of it"))
+        except NoState as error:
+            self.give_up(RuntimeError(str(error)))
             return None
 
     def _learn(self, kind: StagedEntry | None, choices: Any, args: Any, kwargs: Any) -> None:
@@ -228,6 +244,17 @@ def read_choices() -> tuple[bool, Any]:
 def choices_now(state: object) -> Any:
     """Returns all choices that a plan depends on."""
     return context_of(), read_choices(), state
+
+
+def check_containers(given: Any, leaves: list[Any], treedef: Any) -> None:
+    """Ends the staging of a call that has changed containers among its arguments, which are copies.
+
+    Raises:
+        SurroundingsChanged: it has.
+    """
+    now, form = tree.flatten(given)
+    if form != treedef or not all(map(is_, now, leaves)):
+        raise SurroundingsChanged("it changes containers among its arguments")
 
 
 def hashed(constant: Any) -> Any:

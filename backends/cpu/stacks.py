@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .noted_calls import ItemLayout
 
 __all__ = [
-    "BYTES_OF_BLOCK",
+    "BYTES_OF_STACK_BLOCK",
     "StackCalls",
     "has_listed_blocks",
     "is_listed",
@@ -56,7 +56,7 @@ MOST_KNOWN_STACKS = 256
 # A trial is of so many items. So many numbers lie between zeros.
 ITEMS_OF_A_TRIAL, SPACING_OF_ZEROS = 3, 61
 # Blocks of so many bytes stay in the nearest cache, with those beside them.
-BYTES_OF_BLOCK = 1 << 14
+BYTES_OF_STACK_BLOCK = 1 << 14
 
 stack_memory = ThreadMemory()
 
@@ -340,7 +340,7 @@ def has_listed_blocks(
     Returns:
         How many elements from the first one on are there. The caller computes the others.
     """
-    length = BYTES_OF_BLOCK // out.itemsize
+    length = BYTES_OF_STACK_BLOCK // out.itemsize
     whole = out.size - out.size % length
     if held() or not whole or not all(x.flags.c_contiguous for x in operands):
         return 0

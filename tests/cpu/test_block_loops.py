@@ -36,7 +36,7 @@ def small_and_soon(monkeypatch):
     """Makes machine code of small work too, after the first call."""
     monkeypatch.setattr(stacks, "known_stacks", {})
     monkeypatch.setattr(stacks, "CALLS_BEFORE", 1)
-    monkeypatch.setattr(stacks, "BYTES_OF_BLOCK", 1 << 8)
+    monkeypatch.setattr(stacks, "BYTES_OF_STACK_BLOCK", 1 << 8)
     monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", 100)
     monkeypatch.setattr(pool.threads, "number", 2)
 

@@ -33,7 +33,7 @@ __all__ = ["Kind", "by_machine_code", "kinds"]
 
 # Calls of a kind take so long over NumPy, in seconds, before machine code is compiled, and are so
 # many. Compiling takes a tenth of a second of another thread, and a tenth of that from the disk.
-SECONDS_OVER_NUMPY, CALLS_OVER_NUMPY = 0.03, 4
+SECONDS_OVER_NUMPY, CALLS_OVER_NUMPY = 0.01, 4
 # The calls of each way whose shortest times are compared.
 CALLS_OF_EACH_WAY = 8
 # Larger operands, in bytes, are not made for a trial.

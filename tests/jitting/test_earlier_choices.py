@@ -1,5 +1,8 @@
 """Machine code that an earlier process has found to be quicker runs in the first call."""
 
+import sys
+import threading
+
 import numpy as np
 import pytest
 from support.kept_plans import bits, counted, files
@@ -66,6 +69,32 @@ def test_a_choice_is_taken_by_the_next_first_call(counts):
     assert low.source.startswith("# This runs as machine code.")
     assert "tanh" in str(low.optimized)
     assert jitted.cost().flops > 0
+
+
+def test_threads_that_ask_at_once_find_a_fused_program(counts):
+    large = np.linspace(-2, 2, 120_000)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(30):
+            jitted = ft.jit(lambda x, y: function(x, y))
+            jitted(large, large)
+            jitted._last.compiled._program = None
+            barrier = threading.Barrier(4)
+            found = []
+
+            def ask(compiled=jitted._last.compiled, barrier=barrier, found=found):
+                barrier.wait(60)
+                found.append(len(compiled.program.equations))
+
+            threads = [threading.Thread(target=ask) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert found == [1] * 4
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_hooks_see_the_operations_of_a_first_call(counts):

@@ -1,5 +1,6 @@
 """Machine code that an earlier process has found to be quicker runs in the first call."""
 
+import re
 import sys
 import threading
 
@@ -193,3 +194,24 @@ def test_another_process_takes_the_choice_without_llvm(tmp_path):
     first, again = [run_python(PROCESS, FUNCTENSOR_CACHE_DIR=str(tmp_path)) for _ in range(2)]
     assert first.endswith("False True\n")
     assert again == first.replace("False True\n", "True False\n")
+
+
+WITHOUT_LLVM = """
+import numpy as np
+import functensor as ft, functensor.numpy as fnp
+print(ft.jit(ft.grad(lambda x: fnp.sum(fnp.tanh(x) * fnp.exp(-x * x))))(np.linspace(-2, 2, 40)))
+"""
+
+
+def test_where_llvm_fails_numpy_computes(tmp_path):
+    cache, broken = tmp_path / "cache", tmp_path / "llvmlite"
+    wanted = run_python(PROCESS, FUNCTENSOR_CACHE_DIR=str(cache))
+    broken.mkdir()
+    (broken / "__init__.py").write_text("raise ImportError('broken')")
+    out = run_python(WITHOUT_LLVM, FUNCTENSOR_CACHE_DIR=str(cache), PYTHONPATH=str(tmp_path))
+    assert numbers_in(out) == pytest.approx(numbers_in(wanted.rpartition("]")[0]), rel=1e-6)
+
+
+def numbers_in(text):
+    """Returns the numbers that a text shows."""
+    return [float(x) for x in re.findall(r"-?\d[\d.e+-]*", text)]

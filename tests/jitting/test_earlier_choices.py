@@ -1,5 +1,6 @@
 """Machine code that an earlier process has found to be quicker runs in the first call."""
 
+import os
 import re
 import sys
 import threading
@@ -7,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 from support.kept_plans import bits, counted, files
+from support.long_forms import only_long
 from support.native import missing, run_python
 
 import functensor as ft
@@ -194,6 +196,35 @@ def test_another_process_takes_the_choice_without_llvm(tmp_path):
     first, again = [run_python(PROCESS, FUNCTENSOR_CACHE_DIR=str(tmp_path)) for _ in range(2)]
     assert first.endswith("False True\n")
     assert again == first.replace("False True\n", "True False\n")
+
+
+FORKS = """
+import os, signal, threading, time
+import numpy as np
+import functensor as ft, functensor.numpy as fnp
+def call():
+    ft.jit(ft.grad(lambda x: fnp.sum(fnp.tanh(x) * fnp.exp(-x * x))))(np.linspace(-2, 2, 40))
+ft.jit(ft.grad(lambda x: fnp.sum(fnp.tanh(x) * fnp.exp(x))))(np.ones(3))
+thread = threading.Thread(target=call)
+thread.start()
+children = []
+for _ in range(8):
+    children.append(os.fork())
+    if not children[-1]:
+        signal.alarm(5)
+        call()
+        os._exit(0)
+    time.sleep(0.001)
+print({os.waitpid(child, 0)[1] for child in children})
+"""
+
+
+@only_long
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can be forked")
+def test_forks_wait_for_what_a_first_call_imports(tmp_path):
+    run_python(PROCESS, FUNCTENSOR_CACHE_DIR=str(tmp_path))
+    assert run_python(FORKS, FUNCTENSOR_CACHE_DIR=str(tmp_path)) == "{0}\n"
 
 
 WITHOUT_LLVM = """

@@ -85,8 +85,9 @@ class Compiled:
         self.on_cpu = is_planned(program)
         if not self.on_cpu:
             # What nobody needs may be on another device.
-            self._program = optimized(program)
-            self.on_cpu = is_planned(self._program)
+            better = optimized(program)
+            self.on_cpu = is_planned(better)
+            self._program = fusion(better) if self.on_cpu else better
         self.donated = tuple(donated)
         if self.on_cpu:
             self.run = self.tiers = tiers = Tiers(self, program, donated)
@@ -110,9 +111,8 @@ class Compiled:
     def program(self) -> Program:
         """The program, optimized."""
         if self._program is None:
-            self._program = optimized(self.staged)
-            if self.on_cpu:
-                self._program = fusion(self._program)
+            # Other threads may ask meanwhile: they are not to find it half made.
+            self._program = fusion(optimized(self.staged))
         return self._program
 
     @property

@@ -249,7 +249,8 @@ def files_of(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     except OSError:
         return
     for entry in known:
-        if entry.name.endswith(".py"):
+        # The mark of an editor that has a file open leads nowhere.
+        if entry.name.endswith(".py") and entry.is_file():
             yield entry.path, entry.stat()
         elif entry.name not in OTHER_FOLDERS and entry.is_dir():
             yield from files_of(entry.path)

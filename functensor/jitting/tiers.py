@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from time import perf_counter
@@ -121,7 +122,10 @@ class Tiers:
         keys = chosen_keys(self._program)
         if not keys or self._refusal() or not loads_at_once():
             return False
-        plan = native_plan(self._program, self._donated, keys)
+        plan = None
+        # The thread that compiles meets the same error, and tells of it.
+        with suppress(Exception):
+            plan = native_plan(self._program, self._donated, keys)
         if plan is not None:
             self.settle(plan, MACHINE_CODE)
         return plan is not None

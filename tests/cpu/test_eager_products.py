@@ -312,3 +312,19 @@ def test_helpers_take_the_last_parts_first():
     own.memory[0] = 0
     own.give_back()
     desk.clear_desk()
+
+
+def test_calls_at_once_are_measured_once():
+    measured = eager_products.MeasuredTeam()
+    number = eager_products.CALLS_ALONE + 2
+    barrier = threading.Barrier(number)
+    waiting = [
+        threading.Thread(target=measured, args=(lambda memory: barrier.wait(60), ()))
+        for _ in range(number)
+    ]
+    for thread in waiting:
+        thread.start()
+    for thread in waiting:
+        thread.join()
+    measured(lambda memory: None, ())
+    assert len(measured._times_alone) == number

@@ -137,6 +137,20 @@ def test_the_blocks_of_a_blas_are_found(monkeypatch, dtype, sums, turned):
     assert eager_matrices.blocks_of_sums(shapes, x.dtype, turned) == (sums, True)
 
 
+def test_sums_of_very_many_blocks_are_left_to_blas(monkeypatch):
+    seen = []
+
+    def blas(x, y):
+        seen.append(x.shape)
+        return in_blocks(x, y, (32,) * 100)
+
+    monkeypatch.setattr(eager_matrices, "by_blas", blas)
+    x, y = factors((4, 5, 3200), "f4", (False, False))
+    types = [(x.shape, x.dtype), (y.shape, y.dtype), ((4, 5), x.dtype)]
+    assert eager_matrices.own_product("matrix_product", types, {"turned": (False, False)}) is None
+    assert len(seen) <= eager_matrices.MOST_BLOCKS + 2
+
+
 def test_a_blas_that_adds_up_in_pairs_is_left_to_itself(monkeypatch):
     def in_pairs(x, y):
         return x[:, ::2] @ y[::2] + x[:, 1::2] @ y[1::2]

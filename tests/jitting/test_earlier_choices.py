@@ -1,8 +1,14 @@
 """Machine code that an earlier process has found to be quicker runs in the first call."""
 
+import os
+import re
+import sys
+import threading
+
 import numpy as np
 import pytest
 from support.kept_plans import bits, counted, files
+from support.long_forms import only_long
 from support.native import missing, run_python
 
 import functensor as ft
@@ -66,6 +72,32 @@ def test_a_choice_is_taken_by_the_next_first_call(counts):
     assert low.source.startswith("# This runs as machine code.")
     assert "tanh" in str(low.optimized)
     assert jitted.cost().flops > 0
+
+
+def test_threads_that_ask_at_once_find_a_fused_program(counts):
+    large = np.linspace(-2, 2, 120_000)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(30):
+            jitted = ft.jit(lambda x, y: function(x, y))
+            jitted(large, large)
+            jitted._last.compiled._program = None
+            barrier = threading.Barrier(4)
+            found = []
+
+            def ask(compiled=jitted._last.compiled, barrier=barrier, found=found):
+                barrier.wait(60)
+                found.append(len(compiled.program.equations))
+
+            threads = [threading.Thread(target=ask) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert found == [1] * 4
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_hooks_see_the_operations_of_a_first_call(counts):
@@ -164,3 +196,53 @@ def test_another_process_takes_the_choice_without_llvm(tmp_path):
     first, again = [run_python(PROCESS, FUNCTENSOR_CACHE_DIR=str(tmp_path)) for _ in range(2)]
     assert first.endswith("False True\n")
     assert again == first.replace("False True\n", "True False\n")
+
+
+FORKS = """
+import os, signal, threading, time
+import numpy as np
+import functensor as ft, functensor.numpy as fnp
+def call():
+    ft.jit(ft.grad(lambda x: fnp.sum(fnp.tanh(x) * fnp.exp(-x * x))))(np.linspace(-2, 2, 40))
+ft.jit(ft.grad(lambda x: fnp.sum(fnp.tanh(x) * fnp.exp(x))))(np.ones(3))
+thread = threading.Thread(target=call)
+thread.start()
+children = []
+for _ in range(8):
+    children.append(os.fork())
+    if not children[-1]:
+        signal.alarm(5)
+        call()
+        os._exit(0)
+    time.sleep(0.001)
+print({os.waitpid(child, 0)[1] for child in children})
+"""
+
+
+@only_long
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can be forked")
+def test_forks_wait_for_what_a_first_call_imports(tmp_path):
+    run_python(PROCESS, FUNCTENSOR_CACHE_DIR=str(tmp_path))
+    assert run_python(FORKS, FUNCTENSOR_CACHE_DIR=str(tmp_path)) == "{0}\n"
+
+
+WITHOUT_LLVM = """
+import numpy as np
+import functensor as ft, functensor.numpy as fnp
+print(ft.jit(ft.grad(lambda x: fnp.sum(fnp.tanh(x) * fnp.exp(-x * x))))(np.linspace(-2, 2, 40)))
+"""
+
+
+def test_where_llvm_fails_numpy_computes(tmp_path):
+    cache, broken = tmp_path / "cache", tmp_path / "llvmlite"
+    wanted = run_python(PROCESS, FUNCTENSOR_CACHE_DIR=str(cache))
+    broken.mkdir()
+    (broken / "__init__.py").write_text("raise ImportError('broken')")
+    out = run_python(WITHOUT_LLVM, FUNCTENSOR_CACHE_DIR=str(cache), PYTHONPATH=str(tmp_path))
+    assert numbers_in(out) == pytest.approx(numbers_in(wanted.rpartition("]")[0]), rel=1e-6)
+
+
+def numbers_in(text):
+    """Returns the numbers that a text shows."""
+    return [float(x) for x in re.findall(r"-?\d[\d.e+-]*", text)]

@@ -7,8 +7,10 @@ import pytest
 
 import functensor as ft
 import functensor.numpy as fnp
+from functensor.jitting.compile import Compiled
 from functensor.jitting.jitted import StagedEntry
 from functensor.jitting.retraces import History
+from functensor.primitives.core.registry import registry as ops
 from functensor.primitives.core.shape_dtype import ShapeDtype
 from functensor.programs.program import Equation, Program, Variable
 
@@ -28,6 +30,22 @@ def test_programs_on_a_gpu_have_no_plan():
     # The same operations, one after the other, on whatever they are given.
     (out,) = entry.compiled([np.ones(3, "f4")])
     np.testing.assert_array_equal(out, 2)
+
+
+def test_what_nobody_needs_may_be_on_a_gpu():
+    """The rest is fused as ever."""
+    x = Variable(ShapeDtype((120_000,), "float64"), "cpu")
+    unused = Variable(x.type, "cuda:0")
+    once, twice = Variable(x.type, "cpu"), Variable(x.type, "cpu")
+    equations = [
+        Equation(ops.to_device, [x], {"device": "cuda:0"}, [unused]),
+        Equation(fnp.tanh, [x], {}, [once]),
+        Equation(fnp.multiply, [once, x], {}, [twice]),
+    ]
+    compiled = Compiled(Program("f", [x], equations, [twice]))
+    assert len(compiled.program.equations) == 1
+    numbers = np.linspace(-2, 2, 120_000)
+    np.testing.assert_allclose(compiled([numbers])[0], np.tanh(numbers) * numbers, rtol=1e-14)
 
 
 def loss_of_squares(x):

@@ -280,6 +280,9 @@ def test_changed_files_of_the_library_are_noticed(tmp_path):
     (tmp_path / "a/c.py").write_text("12")
     assert facts() != found
     assert list(program_key.files_of(str(tmp_path / "none"))) == []
+    known = facts()
+    (tmp_path / ".#a.py").symlink_to("somebody@host.1")
+    assert facts() == known
     assert len(program_key.library_state()) == 64
 
 

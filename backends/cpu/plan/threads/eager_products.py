@@ -60,7 +60,7 @@ class MeasuredTeam:
     def __call__(self, run: Callable[..., Any], operands: tuple[Any, ...]) -> None:
         """Runs the function on some operands."""
         begun = perf_counter()
-        known = len(self._times_alone) == CALLS_ALONE
+        known = len(self._times_alone) >= CALLS_ALONE
         number = threads.number if known and begun >= balance.rests_until else 1
         multiplied(run, operands, number)
         end = perf_counter()

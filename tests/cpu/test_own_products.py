@@ -148,7 +148,7 @@ def test_sums_of_very_many_blocks_are_left_to_blas(monkeypatch):
     x, y = factors((4, 5, 3200), "f4", (False, False))
     types = [(x.shape, x.dtype), (y.shape, y.dtype), ((4, 5), x.dtype)]
     assert eager_matrices.own_product("matrix_product", types, {"turned": (False, False)}) is None
-    assert len(seen) <= eager_matrices.MOST_BLOCKS + 2
+    assert len(seen) <= eager_matrices.MOST_SUM_BLOCKS + 2
 
 
 def test_a_blas_that_adds_up_in_pairs_is_left_to_itself(monkeypatch):

@@ -36,7 +36,7 @@ __all__ = ["blocks_of_sums", "own_product"]
 # A BLAS whose blocks are shorter adds up in another order.
 SHORTEST_BLOCK = 32
 # Each block is looked for by a product, and has machine code of its own.
-MOST_BLOCKS = 64
+MOST_SUM_BLOCKS = 64
 
 
 def own_product(
@@ -58,7 +58,7 @@ def own_product(
     turned = params["turned"]
     terms = x_shape[0] if turned[0] else x_shape[1]
     sums, begins_with_zero = blocks_of_sums((x_shape, y_shape), dtype, turned)
-    if len(sums) > MOST_BLOCKS or (len(sums) > 1 and min(sums) < SHORTEST_BLOCK):
+    if len(sums) > MOST_SUM_BLOCKS or (len(sums) > 1 and min(sums) < SHORTEST_BLOCK):
         return None
     rows, columns = shape
     product = MatrixProduct(
@@ -95,7 +95,7 @@ def blocks_of_sums(
 ) -> tuple[tuple[int, ...], bool]:
     """Returns into which blocks BLAS cuts the terms of a sum, and if it adds the first one to 0.
 
-    Where there are more than `MOST_BLOCKS`, it returns one more than these.
+    Where there are more than `MOST_SUM_BLOCKS`, it returns one more than these.
 
     Args:
         shapes: those of the factors as they are given.
@@ -109,7 +109,7 @@ def blocks_of_sums(
     large = dtype.type(2) ** np.finfo(dtype).nmant
     left[:] = 1
     blocks: list[int] = []
-    while (begin := sum(blocks)) < terms and len(blocks) <= MOST_BLOCKS:
+    while (begin := sum(blocks)) < terms and len(blocks) <= MOST_SUM_BLOCKS:
         even = begin + (terms - begin) // 2 * 2
         right[:begin], right[begin:even], right[even:] = 0, 0.5, 0
         right[begin] = large

@@ -50,7 +50,7 @@ def index_places(equation: Equation) -> list[Any]:
     """
     name, operands, params = equation.primitive.name, equation.operands, equation.params
     found: list[tuple[Any, Any, Sequence[Any]]] = []
-    if name == "index":
+    if name == "index" and len(operands) > 1:
         found.append((params["key"], type_of(operands[0]).shape, operands[1:]))
     elif name == "scatter_add":
         start = len(params["keys"])

@@ -1,5 +1,6 @@
 """`torch.compile`: calls that print, log, write or ask for the time do so every time."""
 
+import gc
 import logging
 import sys
 import time
@@ -102,3 +103,24 @@ def test_a_profiler_that_runs_stays():
     with warnings.catch_warnings(action="ignore"):
         torch.compile(telling)(torch.ones(1))
     assert sys.getprofile() is None
+
+
+def test_what_the_collector_of_garbage_calls_is_none_of_the_users_calls():
+    times = []
+
+    def asking(phase, info):
+        times.append(time.perf_counter())
+
+    def collecting(x):
+        if x is None:
+            time.perf_counter()
+        gc.collect()
+        return x * 2
+
+    compiled = torch.compile(collecting, fullgraph=True)
+    gc.callbacks.append(asking)
+    try:
+        assert compiled(torch.ones(1)).item() == 2
+    finally:
+        gc.callbacks.remove(asking)
+    assert times

@@ -6,6 +6,7 @@ every call; where code has the name of one of these, there is a profiler while a
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -71,8 +72,14 @@ def refuse_outside_call(frame: FrameType, event: str, called: Any) -> None:
 
 
 def is_called_by_user(frame: FrameType | None) -> bool:
-    """Says whether a frame is the user's, or one of Python's own modules that the user calls."""
+    """Says whether a frame is the user's, or one of Python's own modules that the user calls.
+
+    What the collector of garbage calls is not: it may come between any two lines.
+    """
+    collecting = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
+        if frame.f_code in collecting:
+            return False
         module = module_of(frame)
         if module.partition(".")[0] in NOT_LOOKED_INTO and module not in IMPORTING:
             frame = frame.f_back

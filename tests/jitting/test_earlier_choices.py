@@ -14,6 +14,7 @@ from support.native import missing, run_python
 import functensor as ft
 import functensor.numpy as fnp
 from functensor.backends.cpu.plan import CpuPlan
+from functensor.backends.native.background import later
 from functensor.backends.native.machine import Inside
 from functensor.backends.native.object_loader import can_load
 from functensor.jitting import earlier_choices, tiers
@@ -52,6 +53,8 @@ def decided(fun, *args, **options):
 
 def in_first_call(fun, *args):
     """Returns the results of the first call, and whether machine code has made them."""
+    # A first call takes no choice while a thread compiles.
+    assert later(int).wait(60)
     jitted = ft.jit(fun)
     outs = bits(jitted(*args))
     return outs, jitted.explain().endswith("as machine code")
@@ -159,6 +162,7 @@ def test_donated_memory_is_used(counts):
     jitted = ft.jit(lambda x, g: update(x, g), donate_argnums=0)
     for _ in range(2 * tiers.COMPARED_CALLS):
         outs = jitted(fnp.array(X), X)
+        assert later(int).wait(60)
     again = ft.jit(lambda x, g: update(x, g), donate_argnums=0)
     given = fnp.array(X)
     address = given._data.ctypes.data
@@ -179,6 +183,7 @@ def test_the_latest_choices_are_kept(counts):
 
 
 PROCESS = """
+import time
 import numpy as np
 import functensor as ft, functensor.numpy as fnp
 from functensor.jitting import tiers
@@ -188,6 +193,7 @@ x = np.linspace(-2, 2, 40)
 out, how = jitted(x), jitted.explain()
 while "as machine code" not in jitted.explain():
     out = jitted(x)
+    time.sleep(0.001)
 print(out, "as machine code" in how, "llvmlite" in __import__("sys").modules)
 """
 

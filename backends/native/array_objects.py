@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 __all__ = [
     *("CONTIGUOUS_AND_ALIGNED", "FLAGS_OFFSET", "OBJECT_HEADER", "is_known", "never_freed"),
-    "word_of",
+    *("memory_loads", "word_of"),
 ]
 
 # The address of the elements stands behind the header that all objects have: 16 bytes, or 32 in a
@@ -46,3 +47,26 @@ def never_freed(array: Any) -> Any:
 def word_of(array: Any, offset: int) -> int | None:
     """Returns a word of an array object."""
     return ctypes.c_void_p.from_address(id(array) + offset).value
+
+
+def memory_loads(count: int, arguments: Sequence[int] = ()) -> str:
+    """Returns the lines of a function that load the memories of its array objects.
+
+    Args:
+        count: how many objects ``%objects`` leads to; their memories are ``%data0`` and so on.
+        arguments: the numbers of memories that are stored where ``%arguments`` leads to.
+    """
+    lines = []
+    for i in range(count):
+        lines += [
+            f"  %object{i}_place = getelementptr ptr, ptr %objects, i64 {i}",
+            f"  %object{i} = load ptr, ptr %object{i}_place, align 8",
+            f"  %data{i}_place = getelementptr i8, ptr %object{i}, i64 {OBJECT_HEADER}",
+            f"  %data{i} = load ptr, ptr %data{i}_place, align 8",
+        ]
+    for i, number in enumerate(arguments):
+        lines += [
+            f"  %argument{i} = getelementptr ptr, ptr %arguments, i64 {i}",
+            f"  store ptr %data{number}, ptr %argument{i}, align 8",
+        ]
+    return "\n".join(lines)

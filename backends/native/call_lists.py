@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .array_objects import OBJECT_HEADER, is_known
+from .array_objects import is_known, memory_loads
 from .c_library_flags import FLAG_FUNCTIONS, c_library_tells, noted_call
 from .entry import objects_call
 from .instruction_sets import NativeUnavailable
@@ -155,17 +155,9 @@ def list_text() -> str:
         set_operands="\n".join(SET_TEXT.format(i=i) for i in operands),
         noted_call=noted_call("@run_items(ptr %words, ptr %places, i64 %part)", "%places"),
     )  # fmt: skip
-    loads = []
-    for i in range(3):
-        loads += [
-            f"  %object{i}_place = getelementptr ptr, ptr %objects, i64 {i}",
-            f"  %object{i} = load ptr, ptr %object{i}_place, align 8",
-            f"  %data{i}_place = getelementptr i8, ptr %object{i}, i64 {OBJECT_HEADER}",
-            f"  %data{i} = load ptr, ptr %data{i}_place, align 8",
-        ]
     module, call = Module(), Lines()
     shared_call(call, module, "%data2", "run_part", "%arguments", "%parts")
-    run = RUN_TEXT.format(loads="\n".join(loads), shared="\n".join(call.text))
+    run = RUN_TEXT.format(loads=memory_loads(3), shared="\n".join(call.text))
     declared = ["declare i64 @llvm.smin.i64(i64, i64)", *FLAG_FUNCTIONS.values()]
     return FEW_PASSES + "\n".join(declared) + "\n" + module.text(part, run)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .array_objects import OBJECT_HEADER
+from .array_objects import memory_loads
 from .c_library_flags import FLAG_FUNCTIONS, noted_call
 from .instructions import FLOAT_TYPES, Lines
 from .printer import Module
@@ -138,23 +138,10 @@ def own_product_text(product: MatrixProduct) -> str:
     shared_call(
         call, module, "%data4", "product_part", "%arguments", product.panels * product.row_blocks
     )
-    loads = []
-    for i in range(len(PRODUCT_OBJECTS)):
-        loads += [
-            f"  %object{i}_place = getelementptr ptr, ptr %objects, i64 {i}",
-            f"  %object{i} = load ptr, ptr %object{i}_place, align 8",
-            f"  %data{i}_place = getelementptr i8, ptr %object{i}, i64 {OBJECT_HEADER}",
-            f"  %data{i} = load ptr, ptr %data{i}_place, align 8",
-        ]
-        if i < 4:
-            loads += [
-                f"  %argument{i} = getelementptr ptr, ptr %arguments, i64 {i}",
-                f"  store ptr %data{i}, ptr %argument{i}, align 8",
-            ]
     share = OWN_PRODUCT_TEXT.format(
         function=PRODUCT_FUNCTION,
         noted_call=noted_call("@product_panel(ptr %arguments, i64 %part)", "%said_place"),
-        loads="\n".join(loads),
+        loads=memory_loads(len(PRODUCT_OBJECTS), range(4)),
         shared="\n".join(call.text),
         at_one_place=AT_ONE_PLACE,
     )

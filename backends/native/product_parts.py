@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .array_objects import OBJECT_HEADER, is_known
+from .array_objects import is_known, memory_loads
 from .blas import BLAS_SYMBOLS, ROW_MAJOR, numpy_blas
 from .c_library_flags import FLAG_FUNCTIONS, c_library_tells, noted_call
 from .entry import objects_call
@@ -112,22 +112,9 @@ def product_text(char: str, bits: int) -> str:
         operands="\n".join(lines), part_words=PART_WORDS, head_words=HEAD_WORDS, said=SAID_PLACE,
         noted_call=noted_call(f"@{symbol}({', '.join(given)})", "%said_place"),
     )  # fmt: skip
-    loads = []
-    for i in range(5):
-        loads += [
-            f"  %object{i}_place = getelementptr ptr, ptr %objects, i64 {i}",
-            f"  %object{i} = load ptr, ptr %object{i}_place, align 8",
-            f"  %data{i}_place = getelementptr i8, ptr %object{i}, i64 {OBJECT_HEADER}",
-            f"  %data{i} = load ptr, ptr %data{i}_place, align 8",
-        ]
     # The numbers come first among the arguments of parts.
-    for i, number in enumerate([3, 0, 1, 2]):
-        loads += [
-            f"  %argument{i} = getelementptr ptr, ptr %arguments, i64 {i}",
-            f"  store ptr %data{number}, ptr %argument{i}, align 8",
-        ]
     whole_text = MULTIPLY_TEXT.format(
-        loads="\n".join(loads), shared="\n".join(call.text), said=SAID_PLACE,
+        loads=memory_loads(5, [3, 0, 1, 2]), shared="\n".join(call.text), said=SAID_PLACE,
         at_one_place=AT_ONE_PLACE,
     )  # fmt: skip
     declared = [f"declare void @{symbol}({kinds})", *FLAG_FUNCTIONS.values()]

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 from support.drawn_operands import laid_out
+from support.known_stacks import known
 
 from functensor.backends.blas_threads import controlled
 from functensor.backends.cpu import (
@@ -35,15 +36,6 @@ def small_and_soon(monkeypatch):
     monkeypatch.setattr(normalization, "FEWEST_CALM_ELEMENTS", 1)
     monkeypatch.setattr(normalization, "BLOCK_OF_ROWS", 100)
     monkeypatch.setattr(pool.threads, "number", 2)
-
-
-def known():
-    """Returns what is known of kernels, once all that is to be made is there."""
-    found = [*dict.fromkeys(stacks.known_stacks.values())]
-    for each in found:
-        assert each.job is None or each.job.wait(60)
-        assert each.job is None or each.job.error is None, each.job.error
-    return found
 
 
 def numbers(*shape, dtype="f", seed=0):

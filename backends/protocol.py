@@ -314,7 +314,11 @@ class Backend(Protocol):
         return False
 
     def plan_of_kernels(
-        self, program: Any, bound: Callable[[Any], Any], donated: Sequence[int] = ()
+        self,
+        program: Any,
+        bound: Callable[[Any], Any],
+        donated: Sequence[int] = (),
+        moving: bool = False,
     ) -> Any:
         """Returns what runs a program on a GPU's buffers, its regions as kernels made for it.
 
@@ -322,6 +326,7 @@ class Backend(Protocol):
             program: the program.
             bound: returns what computes an equation that is a call, such as a loop, on buffers.
             donated: the numbers of inputs whose memory results may take.
+            moving: whether inputs are large and lie elsewhere in each call.
         """
         raise without_plans(self.name)
 

@@ -19,6 +19,7 @@ from .faces.publish import publish
 from .primitives.core.array import Array
 from .primitives.core.shape_dtype import ShapeDtype
 from .programs import Program
+from .traces.reverse import WALKS
 from .transforms.device import config, default_device, devices, set_default_device, to_device
 from .transforms.grad import grad, value_and_grad, vjp
 from .transforms.vmap import vmap
@@ -89,6 +90,8 @@ config.checks["check_finite"] = lambda: import_module(".hooks.finite", __name__)
 PLAN_MAKERS.append(
     lambda: import_module(".jitting.eager_plans", __name__).plan_of_primitive
 )
+# Backward passes over graphs that were met before have plans where that is allowed.
+WALKS.by_plan = lambda *args: import_module(".jitting.backward_plans", __name__).walk_by_plan(*args)
 # A picture is there once a notebook asks for it.
 Program.html = staticmethod(
     lambda program: import_module(".drawing.notebook", __name__).program_html(program)

@@ -210,7 +210,11 @@ class CupyBackend(protocol.Backend):
         return is_fused
 
     def plan_of_kernels(
-        self, program: Any, bound: Callable[[Any], Any], donated: Sequence[int] = ()
+        self,
+        program: Any,
+        bound: Callable[[Any], Any],
+        donated: Sequence[int] = (),
+        moving: bool = False,
     ) -> Any:
         """Returns what runs a program on buffers, its regions as kernels that are made for it.
 
@@ -218,10 +222,11 @@ class CupyBackend(protocol.Backend):
             program: the program.
             bound: returns what computes an equation that is a call, such as a loop, on buffers.
             donated: the numbers of the inputs whose memory results may take.
+            moving: whether inputs are large and lie elsewhere in each call.
         """
         from .plan import gpu_plan  # only compiled functions need it
 
-        return gpu_plan(program, bound, donated)
+        return gpu_plan(program, bound, donated, moving)
 
     def adopt(self, primitive: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns an implementation that runs on the one device of its operands."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..programs.program import Equation
     from .tiers import Runs
 
-__all__ = ["GpuTiers", "gpu_of"]
+__all__ = ["GpuTiers", "gpu_of", "plan_on_gpu"]
 
 
 def gpu_of(program: Program) -> str | None:
@@ -128,19 +128,13 @@ class GpuTiers:
 
     def make(self) -> None:
         """Makes the plan, for the next call to take."""
-        backend, _ = resolved(self._device)
         try:
-            # Constants may have been computed on any stream.
-            backend.synchronize_device(self._device)
-            precision = config.using(matmul_precision=self._precision)
-            with backend.current(self._device), precision:
-                fused = gpu_program(self._program, backend)
-                plan = backend.plan_of_kernels(fused, call_on_buffers, self._donated)
+            with config.using(matmul_precision=self._precision):
+                self._plan = plan_on_gpu(self._program, self._device, self._donated)
         except Exception as error:
             self.settle(self, f"operation by operation: compiling failed with {error!r}")
             tell_failure(self._program, error)
             return
-        self._plan = placed(plan, backend, self._device)
         # Calls gain by it when the plan runs.
         load_array_slots()
 
@@ -150,6 +144,26 @@ class GpuTiers:
         compiled = self._compiled()
         if compiled is not None:
             compiled.run = run
+
+
+def plan_on_gpu(
+    program: Program, device: str, donated: Sequence[int] = (), moving: bool = False
+) -> Any:
+    """Returns the plan of a staged program on a GPU, a function of buffers.
+
+    Args:
+        program: the program, all of whose values are on that GPU.
+        device: the GPU.
+        donated: the numbers of the inputs whose memory results may take.
+        moving: whether inputs are large and lie elsewhere in each call.
+    """
+    backend, _ = resolved(device)
+    # Constants may have been computed on any stream.
+    backend.synchronize_device(device)
+    with backend.current(device):
+        fused = gpu_program(program, backend)
+        plan = backend.plan_of_kernels(fused, call_on_buffers, donated, moving)
+    return placed(plan, backend, device)
 
 
 def gpu_program(program: Program, backend: Any) -> Program:

@@ -20,7 +20,7 @@ from ..primitives.core.shape_dtype import INEXACT
 from ..primitives.core.trace import base_trace, new, under
 from ..traces.consumed import Consumed
 from ..traces.forward import zeros_like
-from ..traces.reverse import PROJECTION, Node, backward, maker_of, spent_error
+from ..traces.reverse import PROJECTION, Node, backward, maker_of, nodes_behind, spent_error
 from ..transforms.grad import vjp
 from ..transforms.tensor_entrance import entrance
 from .grad_mode import GradMode
@@ -90,18 +90,6 @@ class Passed(PrimitiveLike):
         ]
 
 
-def reached(roots: Sequence[Node]) -> list[Node]:
-    """Returns the nodes that results depend on, operands before what was computed of them."""
-    found = dict.fromkeys(roots)
-    waiting = list(found)
-    while waiting:
-        for parent in waiting.pop().parents:
-            if parent is not None and parent not in found:
-                found[parent] = None
-                waiting.append(parent)
-    return sorted(found, key=lambda node: node.number)
-
-
 class Copies(dict[Node, Node]):
     """Copies of the nodes of a graph from which chosen nodes are reached.
 
@@ -128,7 +116,7 @@ class Copies(dict[Node, Node]):
     ) -> None:
         super().__init__()
         self.found: dict[Node, Any] = {}
-        self._reached = nodes = reached(roots)
+        self._reached = nodes = nodes_behind(roots)
         self.spent = [node for node in nodes if type(node.saved) is Consumed]
         outputs: dict[Node, dict[int, Node]] = {}
         for node in nodes:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backends.config import config
 from ..backends.restoring import silently
 from ..primitives.core.annotations import Value, Values
 from ..primitives.core.annotations import operations as ops
@@ -43,11 +45,12 @@ if TYPE_CHECKING:
     from ..backends.annotations import DType
 
 __all__ = [
-    "Node", "ReverseTrace", "ReverseTracer", "backward", "is_inexact", "maker_of",
-    "spent_error",
+    "WALKS", "Node", "ReverseTrace", "ReverseTracer", "backward", "is_inexact", "maker_of",
+    "nodes_behind", "spent_error", "walk",
 ]
 
 ndarray = np.ndarray
+NUMBER = attrgetter("number")
 next_number = count().__next__
 NO_PARAMS: dict[str, Any] = {}
 ONE_NUMBER = np.float64(0)
@@ -88,7 +91,7 @@ class ReverseTracer(Tracer):
         return "an input" if self.node.primitive is None else f"made by {maker_of(self.node)}"
 
     def dependence(self) -> str:
-        inputs = sorted(input_nodes(self.node), key=lambda node: node.number)
+        inputs = [node for node in nodes_behind([self.node]) if node.primitive is None]
         names = [node.saved() for node in inputs if node.saved is not None]
         return f", which depends on {' and '.join(names)}" if names else ""
 
@@ -368,14 +371,30 @@ def backward(
         if of is not None:
             slot.running = of
         with computing_on(g for _, g in roots):
+            by_plan = config.benchmark and slot.trace is RAW
+            way = WALKS.by_plan if by_plan else walk
             # Rules may compute 0 / 0 beside a branch not taken; the user did not ask for that.
-            return silently(walk, (roots, consume, line, turn, named))
+            return silently(way, (roots, consume, line, turn, named))
     except OPERAND_ERRORS as error:
         if turn and turn[0].primitive is not None:
             note_rule(error, maker_of(turn[0]))
         raise
     finally:
         slot.turn, slot.running = before, running
+
+
+class Walks:
+    """The ways back over a graph.
+
+    Attributes:
+        by_plan: does what `walk` does, by the plans of graphs that were met before where there are
+            such. A higher module puts it here.
+    """
+
+    by_plan: Callable[..., dict[Node, Any]]
+
+
+WALKS = Walks()
 
 
 def walk(
@@ -460,16 +479,16 @@ def walk(
     return grads
 
 
-def input_nodes(output: Node) -> list[Node]:
-    """Returns the inputs that a node depends on, as far as no backward pass has consumed it."""
-    reached = [output]
-    seen = {output}
-    for node in reached:
-        for parent in node.parents:
-            if parent is not None and parent not in seen:
-                seen.add(parent)
-                reached.append(parent)
-    return [node for node in reached if node.primitive is None]
+def nodes_behind(roots: Iterable[Node]) -> list[Node]:
+    """Returns the nodes that results depend on, operands before what was computed of them."""
+    found = dict.fromkeys(roots)
+    waiting = list(found)
+    while waiting:
+        for parent in waiting.pop().parents:
+            if parent is not None and parent not in found:
+                found[parent] = None
+                waiting.append(parent)
+    return sorted(found, key=NUMBER)
 
 
 def gathered_cotangent(g: Any, contributions: list[Any], node: Node) -> Any:

@@ -174,7 +174,7 @@ def test_donated_training_runs_as_one_graph():
     (on_stream,) = run_of(entry)._on_streams.values()
     assert on_stream.refused == ""
     assert on_stream._recordings == 1
-    assert not on_stream._recording.copied
+    assert not on_stream._recording.copied.memory
 
 
 @pytest.mark.parametrize("graphs", [False, True])

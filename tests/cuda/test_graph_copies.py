@@ -131,6 +131,7 @@ def on_stream(monkeypatch, function, args, donated):
 
 
 def test_inputs_that_are_results_are_handed_on(monkeypatch):
+    from functensor.backends.cuda.plan.copied_inputs import CopiedInputs
     from functensor.backends.cuda.plan.graph import RecordedGraph
 
     args = [normal(3), normal(4)], {"kept": normal(5), "mean": normal(3)}, normal(1)
@@ -138,15 +139,17 @@ def test_inputs_that_are_results_are_handed_on(monkeypatch):
     arrays = [gpu_memory.on_gpu(x) for x in ft.tree.leaves(args)]
     launched = []
     graph = RecordedGraph(
-        SimpleNamespace(launch=launched.append), [0] * count, [None] * count, {}, [None] * 4, []
-    )
-    outs = run._launched(graph, arrays, [], "the stream")
+        SimpleNamespace(launch=launched.append), [0] * count, [None] * count,
+        CopiedInputs({}, joint=True), [None] * 4, [],
+    )  # fmt: skip
+    outs = run._launched(graph, arrays, [], [], "the stream")
     assert launched == ["the stream"]
     assert [*map(id, outs)] == [*map(id, arrays[:4])]
 
 
 def test_what_is_not_taken_is_new(monkeypatch):
     from functensor.backends.cuda.plan import graph
+    from functensor.backends.cuda.plan.copied_inputs import CopiedInputs
 
     copied = []
     run, _ = on_stream(monkeypatch, lambda x, y: (x * 2 @ y, y), [normal(3, 3)] * 2, [0])
@@ -154,9 +157,10 @@ def test_what_is_not_taken_is_new(monkeypatch):
     arrays = [gpu_memory.on_gpu(normal(3, 3)) for _ in range(2)]
     own = gpu_memory.on_gpu(normal(3, 3))
     recorded = graph.RecordedGraph(
-        SimpleNamespace(launch=lambda stream: None), [0, 0], [None, None], {}, [own, None], []
-    )
-    first, again = (run._launched(recorded, arrays, [], None) for _ in range(2))
+        SimpleNamespace(launch=lambda stream: None), [0, 0], [None, None],
+        CopiedInputs({}, joint=True), [own, None], [],
+    )  # fmt: skip
+    first, again = (run._launched(recorded, arrays, [], [], None) for _ in range(2))
     assert first[1] is again[1] is arrays[1]
     assert first[0] is not again[0]
     assert first[0] is not own

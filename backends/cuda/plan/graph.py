@@ -21,9 +21,11 @@ from ...known_buffers import KnownBuffers, SameBuffers
 from ...logs import log_debug
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
+from ..gapless_copies import without_gaps
 from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_in, copy_out, set_words
-from ..launch import WIDEST_LOAD_BYTES, is_contiguous
+from ..launch import is_contiguous
 from .checked_nodes import NODES_OF_NCCL, check_nodes
+from .copied_inputs import CopiedInputs
 from .first_node import FirstNode
 from .graph_by_priority import GraphByPriority
 from .graph_choice import is_collective
@@ -37,6 +39,8 @@ __all__ = ["GraphedPlan"]
 CALLS_BEFORE_RECORDING = 2
 # Each time an input lies elsewhere, a graph is recorded anew that copies it; later ones copy all.
 MOST_RECORDINGS = 6
+# So often inputs may share memory in another manner before each is copied by itself.
+MOST_SHARED_OTHERWISE = 2
 # A small plan is recorded so often, and then runs as a plan that is no graph.
 MOST_RECORDINGS_OF_SMALL = 3
 # On further streams a plan runs operation by operation.
@@ -98,7 +102,7 @@ class RecordedGraph:
         graph: the graph.
         addresses: the addresses of inputs, by their places; None for those that are copied.
         strides: their strides; None for those whose elements lie one behind the other.
-        copied: for inputs that are copied the arrays into which they are.
+        copied: the memory of inputs that are copied.
         outputs: the arrays of results; None for those in donated inputs.
         kept: what has to live as long.
         first: the node that is told the numbers of the host, where results are to be, and where
@@ -111,7 +115,7 @@ class RecordedGraph:
         graph: Any,
         addresses: list[int | None],
         strides: list[tuple[int, ...] | None],
-        copied: dict[int, ndarray],
+        copied: CopiedInputs,
         outputs: list[ndarray | None],
         kept: list[Any],
         first: FirstNode | None = None,
@@ -176,10 +180,12 @@ class OnStream:
     Args:
         plan: the plan.
         stream: the stream.
-        small: as in `GraphedPlan`.
+        small, moving: as in `GraphedPlan`.
     """
 
-    def __init__(self, plan: GpuPlan, stream: Any, small: bool = False) -> None:
+    def __init__(
+        self, plan: GpuPlan, stream: Any, small: bool = False, moving: bool = False
+    ) -> None:
         self.plan = plan
         self._small = small
         self.lane = lane_of(stream)
@@ -189,7 +195,9 @@ class OnStream:
         self._calls = 0
         self._recordings = 0
         # The places of inputs that lie elsewhere in each call.
-        self._moving: set[int] = set()
+        self._moving = {*range(len(plan.text.inputs) if moving else 0)}
+        # How often copied inputs shared memory in another manner than those of a recording.
+        self._shared_otherwise = 0
         # Why nothing is recorded any more.
         self.refused = ""
         text = plan.text
@@ -246,7 +254,10 @@ class OnStream:
         one_by_one = self._collective and config.check_collectives
         if recording is not None and not one_by_one:
             if recording.fits(arrays, donated if self._reads_donated else known):
-                return self._launched(recording, arrays, numbers, stream)
+                sources = recording.copied.sources(arrays)
+                if sources is not None:
+                    return self._launched(recording, arrays, sources, numbers, stream)
+                self._shared_otherwise += 1
             if not self._small:
                 self._note_moving(recording, arrays)
             elif self._recordings >= MOST_RECORDINGS_OF_SMALL:
@@ -255,7 +266,7 @@ class OnStream:
         self._set(numbers)
         for place in self._taken.values():
             # Results are written into it in order.
-            arrays[place] = ordered_array(arrays[place])
+            arrays[place] = without_gaps(arrays[place])
         outs = self._directly(arrays)
         if one_by_one:
             return outs
@@ -283,6 +294,7 @@ class OnStream:
         self,
         recording: RecordedGraph,
         arrays: list[ndarray],
+        sources: list[ndarray],
         numbers: Sequence[Any],
         stream: Any,
     ) -> list[ndarray]:
@@ -292,12 +304,11 @@ class OnStream:
             outs[place] = made = ndarray(shape, dtype)
             fresh.append(made)
         if recording.first is not None:
-            read = [wide_array(arrays[i]) for i in recording.copied]
-            recording.first.set(numbers, [x.data.ptr for x in fresh + read])
+            recording.first.set(numbers, [x.data.ptr for x in fresh + sources])
             recording.launch(stream)
             return outs
-        if recording.copied:
-            copy_arrays([(ordered_array(arrays[i]), own) for i, own in recording.copied.items()])
+        if sources:
+            copy_arrays([*zip(sources, recording.copied.memory, strict=True)])
         self._set(numbers)
         recording.launch(stream)
         if fresh:
@@ -327,19 +338,19 @@ class OnStream:
         lane, pool = self.lane, cupy.cuda.MemoryPool()
         moving = {i for i in self._moving if i < len(arrays)}
         with cupy.cuda.using_allocator(pool.malloc):
-            copied = {i: ndarray(arrays[i].shape, arrays[i].dtype) for i in sorted(moving)}
-        given = [copied.get(i, x) for i, x in enumerate(arrays)]
-        memory = [
-            None if place in copied else arrays[place] for place in self._taken.values()
-        ]
+            joint = self._shared_otherwise < MOST_SHARED_OTHERWISE
+            copied = CopiedInputs({i: arrays[i] for i in sorted(moving)}, joint)
+        given = [copied.arrays.get(i, x) for i, x in enumerate(arrays)]
+        memory = [None if place in moving else arrays[place] for place in self._taken.values()]
         captured_here.cublas, captured_here.kept, captured_here.launched = lane.cublas, [], ()
         # What caches have of the caller's stream is there when the graph runs, which is there, too.
         captured_here.stream = stream.ptr
-        in_place = {k for k, place in self._taken.items() if place not in copied}
+        in_place = {k for k, place in self._taken.items() if place not in moving}
         in_place |= {*self._handed_on}
         count = sum(self.plan.text.outputs) - len(in_place)
-        words = len(self._dtypes) + count + len(copied)
-        begins = 0 < words <= MOST_WORDS and max(count, len(copied)) <= MOST_COPIED
+        copies = len(copied.memory)
+        words = len(self._dtypes) + count + copies
+        begins = 0 < words <= MOST_WORDS and max(count, copies) <= MOST_COPIED
         results = self._slots[WORD_BYTES * len(self._dtypes) :]
         graph = None
         try:
@@ -348,7 +359,7 @@ class OnStream:
                 try:
                     if begins:
                         set_words(bytes(WORD_BYTES * words), self._slots)
-                        copy_in(results[WORD_BYTES * count :], [*copied.values()])
+                        copy_in(results[WORD_BYTES * count :], copied.memory)
                     outs = self.plan.queue(*given, *self._numbers, *memory)
                     owned = [None if k in in_place else x for k, x in enumerate(outs)]
                     if begins:
@@ -363,7 +374,7 @@ class OnStream:
         check_nodes(graph.graph, NODES_OF_NCCL if self._collective else ())
         if self._collective:
             graph = GraphByPriority(graph)
-        addresses = [None if i in copied else x.data.ptr for i, x in enumerate(arrays)]
+        addresses = [None if i in moving else x.data.ptr for i, x in enumerate(arrays)]
         if not all(x is None or is_contiguous(x) for x in owned):
             raise NotCaptured("the elements of a result do not lie one behind the other")
         strides = [*map(strides_unless_ordered, arrays)]
@@ -383,17 +394,6 @@ def make_room() -> None:
         pool.free_all_blocks()
 
 
-def ordered_array(x: ndarray) -> ndarray:
-    """Returns an array whose elements lie one behind the other."""
-    return x if is_contiguous(x) else cupy.ascontiguousarray(x)
-
-
-def wide_array(x: ndarray) -> ndarray:
-    """Returns an ordered array that begins where wide loads may."""
-    x = ordered_array(x)
-    return x.copy() if x.data.ptr % WIDEST_LOAD_BYTES else x
-
-
 def strides_unless_ordered(x: ndarray) -> tuple[int, ...] | None:
     """Returns the strides of an array; None where elements lie one behind the other."""
     return None if is_contiguous(x) else x.strides
@@ -409,13 +409,15 @@ class GraphedPlan:
         plan: the plan, whose numbers are apart.
         small: whether it is of few operations, which are no better copied than launched: inputs
             are not copied where they lie elsewhere, and nobody is told that it is no graph.
+        moving: whether all inputs are copied from the first recording on.
     """
 
     called = ()
 
-    def __init__(self, plan: GpuPlan, small: bool = False) -> None:
+    def __init__(self, plan: GpuPlan, small: bool = False, moving: bool = False) -> None:
         self.plan = plan
         self._small = small
+        self._moving = moving
         self._is_graph = True
         self._inputs = items_of(plan.text.inputs)
         # Whether the host computes anything.
@@ -448,7 +450,7 @@ class GraphedPlan:
             if found is None and len(self._on_streams) < MOST_STREAMS:
                 with self._lock:
                     found = self._on_streams.setdefault(
-                        key, OnStream(self.plan, stream, self._small)
+                        key, OnStream(self.plan, stream, self._small, self._moving)
                     )
             arrays = self._inputs(buffers)
             known = donated = None

@@ -441,7 +441,7 @@ def met(nodes: Sequence[Node], roots: Roots) -> tuple[MetGraph, list[Any]] | Non
 
 def walk_by_plan(roots: Roots, consume: bool, *told: Any) -> dict[Node, Any]:
     """Does what `walk` does, by the plan of the graph where there is one."""
-    if config.deterministic:
+    if config.deterministic or not roots:
         return walk(roots, consume, *told)
     nodes = nodes_behind([node for node, _ in roots])
     found = met(nodes, roots)

@@ -82,9 +82,9 @@ class Config(threading.local):
             all eager operations on the CPU. Hooks that only look change no bit of a jitted
             function's results, since it runs once for them and once for the results.
         benchmark: whether large eager operations on the CPU are timed over NumPy and as machine
-            code, and the quicker way stays, as in PyTorch's ``torch.backends.cudnn.benchmark``.
-            Both ways differ by rounding, so that a result may change between two calls.
-            ``deterministic`` forbids it.
+            code, and backward passes rule by rule and as compiled programs, and the quicker way
+            stays, as in PyTorch's ``torch.backends.cudnn.benchmark``. Both ways differ by rounding,
+            so that a result may change between two calls. ``deterministic`` forbids it.
         numerics: the choices that results depend on, as one value to compare.
         check_buffers: whether a NumPy array that an operation has read, and that is written to
             before the way back reads it again, raises ``BackwardError``, which names the operation
@@ -126,7 +126,7 @@ class Config(threading.local):
     )
     benchmark: bool = _choice(
         "benchmark",
-        "Says whether large eager operations on the CPU take the way that was quicker in trials.",
+        "Says whether eager operations and backward passes take the way that was quicker.",
         (False, True),
     )
     check_buffers: bool = _choice(

@@ -33,6 +33,8 @@ from benchmarks.gpu_calls import print_first_calls, print_host_times
 from benchmarks.gpu_workloads import PEERS, WORKLOADS, Step
 
 WARM_UP = 5
+# Peers that are measured if they are named.
+NAMED_ONLY = frozenset({"functensor-benchmark", "torch-benchmark", "torch-compile"})
 LONGEST = 400
 MIB = 2**20
 
@@ -231,7 +233,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Prints the table; returns 1 if something failed or losses differ."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--peers", default=",".join(p for p in PEERS if p != "torch-compile"))
+    parser.add_argument("--peers", default=",".join(p for p in PEERS if p not in NAMED_ONLY))
     parser.add_argument("--table", action="store_true", help="prints the figures once more, short")
     parser.add_argument("--host", action="store_true", help="what calls cost the host, too")
     parser.add_argument("--first-calls", metavar="WORKLOADS", help="of these first calls, too")

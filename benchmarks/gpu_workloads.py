@@ -22,6 +22,7 @@ BLOCKS, WIDTH, HEADS, VOCABULARY = 4, 768, 12, 50257
 BATCH, TOKENS = 8, 1024
 LARGE, LAYERS = 4096, 4
 LEAVES = 100
+MOST_STEPS_BEFORE_A_PLAN = 200
 # Rows whose step returns the gradient alone, and one that has gradients already.
 GRADIENTS_ALONE = frozenset({"elementwise-grad", "cross-entropy"})
 UPDATE = "adam-100"
@@ -418,10 +419,48 @@ def jax_step(problem: Problem, dtype: str) -> Step:
     return step
 
 
+def functensor_benchmark_step(problem: Problem, dtype: str) -> Step:
+    """Returns the eager step with ``ft.config.benchmark``, once its backward pass has a plan."""
+    import functensor as ft
+    from functensor.jitting.backward_plans import met_graphs
+
+    step = functensor_step(problem, dtype)
+
+    def allowed() -> Any:
+        with ft.config.using(benchmark=True):
+            return step()
+
+    met_graphs.clear()
+    for _ in range(MOST_STEPS_BEFORE_A_PLAN):
+        allowed()
+        graphs = [graph for alike in met_graphs.values() for graph in alike.graphs]
+        for graph in graphs:
+            if graph.job is not None:
+                graph.job.wait()
+        if graphs and all(graph.settled for graph in graphs):
+            break
+    return allowed
+
+
+def torch_benchmark_step(problem: Problem, dtype: str) -> Step:
+    """Returns the eager step in PyTorch with ``torch.backends.cudnn.benchmark``."""
+    import torch
+
+    step = torch_step(problem, dtype)
+
+    def allowed() -> Any:
+        with torch.backends.cudnn.flags(benchmark=True, allow_tf32=True):
+            return step()
+
+    return allowed
+
+
 PEERS: dict[str, Callable[[Problem, str], Step]] = {
     "functensor": functensor_step,
+    "functensor-benchmark": functensor_benchmark_step,
     "functensor-jit": functensor_jit_step,
     "torch": torch_step,
+    "torch-benchmark": torch_benchmark_step,
     "torch-fused": lambda problem, dtype: torch_step(problem, dtype, fused=True),
     "torch-compile": lambda problem, dtype: torch_step(problem, dtype, True, True),
     "jax-jit": jax_step,

@@ -8,13 +8,13 @@ from cupy import ndarray
 
 from .launch import WIDEST_LOAD_BYTES, is_contiguous
 
-__all__ = ["wide_array", "without_gaps"]
+__all__ = ["gapless", "wide_array"]
 
 # Copies move elements of this type, of as many bytes as a thread loads at once.
 WIDEST = np.dtype(np.complex128)
 
 
-def without_gaps(x: ndarray) -> ndarray:
+def gapless(x: ndarray) -> ndarray:
     """Returns an array whose elements lie one behind the other: the same one, or a copy.
 
     Rows that are whole wide loads are copied by these.
@@ -34,5 +34,5 @@ def without_gaps(x: ndarray) -> ndarray:
 
 def wide_array(x: ndarray) -> ndarray:
     """Returns an array without gaps that begins where wide loads may."""
-    x = without_gaps(x)
+    x = gapless(x)
     return x.copy() if x.data.ptr % WIDEST_LOAD_BYTES else x

@@ -35,6 +35,9 @@ PEERS: dict[str, PeerEntry] = {
         by_default=False,
     ),
     "functensor-tensor": PeerEntry("benchmarks.peers.tensor_peer", "EAGER", "functensor"),
+    "functensor-tensor-benchmark": PeerEntry(
+        "benchmarks.peers.tensor_peer", "BENCHMARK", "functensor", by_default=False
+    ),
     "functensor-tensor-jit": PeerEntry("benchmarks.peers.tensor_peer", "JIT", "functensor"),
     "functensor-tensor-step": PeerEntry(
         "benchmarks.peers.tensor_peer", "STEP", "functensor", by_default=False

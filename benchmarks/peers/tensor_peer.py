@@ -95,6 +95,16 @@ class TensorPeer(SOURCE.TorchPeer):  # type: ignore[misc, name-defined]
         return ft.__version__
 
 
+class BenchmarkPeer(TensorPeer):
+    """The same where eager mode may take the quicker way, whose results differ by rounding."""
+
+    def build(self, problem: Problem, mode: Mode) -> Case:
+        """The case of a problem; there is no other peer in the process."""
+        torch.backends.cudnn.benchmark = True
+        case: Case = super().build(problem, mode)
+        return case
+
+
 class StepPeer(TensorPeer):
     """Training of functensor's tensors as a function of parameters and state."""
 
@@ -106,5 +116,6 @@ class StepPeer(TensorPeer):
 
 
 EAGER = TensorPeer(identity)
+BENCHMARK = BenchmarkPeer(identity)
 JIT = TensorPeer(torch.compile)
 STEP = StepPeer(Compiled)

@@ -29,9 +29,11 @@ from ..programs.named_scope import scoped
 from ..programs.program import Program, Variable
 from ..programs.staging import StagingTrace
 from ..traces.consumed import Consumed
-from ..traces.reverse import Node, backward, nodes_behind, walk
+from ..traces.node_order import nodes_behind
+from ..traces.reverse import Node, backward, walk
 from .compile import compiled
 from .gpu_tiers import gpu_of, plan_on_gpu
+from .program_key import LIBRARY
 from .tiers import tell_failure
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MetGraph", "Outline", "met_graphs", "walk_by_plan"]
 
-LIBRARY = __name__.partition(".")[0]
 # Walks over the graphs of an outline take so long, in seconds, before there is a plan, and are so
 # many.
 SECONDS_OF_WALKS, FEWEST_WALKS = 0.01, 4
@@ -51,7 +52,7 @@ PASSES_OF_EACH_WAY = 8
 MOST_ALIKE, MOST_MISSED = 8, 32
 MOST_LOSSES = 256
 # The static parts of what nodes save, and of parameters, which are equal where they are the same.
-PLAIN_TYPES = frozenset({int, bool, str, bytes, type(None), type(...), slice, IndexKey})
+STATIC_TYPES = frozenset({int, bool, str, bytes, type(None), type(...), slice, IndexKey})
 
 Roots = Sequence[tuple[Node, Any]]
 
@@ -64,13 +65,13 @@ class Held(NamedTuple):
         shape, dtype, device: the array's.
     """
 
-    kind: type
+    kind: Any
     shape: Shape
     dtype: DType
     device: str
 
 
-class Step(NamedTuple):
+class NodeOutline(NamedTuple):
     """A node of an outline.
 
     Attributes:
@@ -87,7 +88,7 @@ class Step(NamedTuple):
     saved: tuple[Any, ...]
 
 
-class Unknown(Exception):
+class NoOutline(Exception):
     """A graph has no outline."""
 
 
@@ -102,7 +103,7 @@ class Outline:
         held: the arrays, each of them once.
 
     Raises:
-        Unknown: it has none.
+        NoOutline: it has none.
     """
 
     __slots__ = ("_again", "_cotangents", "_firsts", "_numbers", "_roots", "_steps", "held")
@@ -112,9 +113,9 @@ class Outline:
         self._steps = []
         for i, node in enumerate(nodes):
             numbers[node] = i
-            self._steps.append(step_of(node, numbers))
+            self._steps.append(outline_of(node, numbers))
         self._roots = [numbers[node] for node, _ in roots]
-        self._cotangents = [part_of(g) for _, g in roots]
+        self._cotangents = [outlined(g) for _, g in roots]
         parts = self._cotangents + [part for step in self._steps for part in step.saved]
         found: list[Any] = []
         self._taken(nodes, roots, found)
@@ -140,7 +141,7 @@ class Outline:
 
     def _taken(self, nodes: Sequence[Node], roots: Roots, values: list[Any]) -> bool:
         """Adds the arrays that stand in a graph to a list; says if all is as in this outline."""
-        if not taken([g for _, g in roots], self._cotangents, values):
+        if not arrays_match([g for _, g in roots], self._cotangents, values):
             return False
         numbers: dict[Node | None, int | None] = {None: None}
         for i, (node, step) in enumerate(zip(nodes, self._steps, strict=True)):
@@ -152,9 +153,9 @@ class Outline:
                 continue
             if [numbers[parent] for parent in node.parents] != parents:
                 return False
-            if node.params is not params and not is_same(node.params, params):
+            if node.params is not params and not are_the_same(node.params, params):
                 return False
-            if type(node.saved) is not tuple or not taken(node.saved, saved, values):
+            if type(node.saved) is not tuple or not arrays_match(node.saved, saved, values):
                 return False
         return [numbers[node] for node, _ in roots] == self._roots
 
@@ -182,27 +183,29 @@ class Outline:
         return [numbers[node] for node in grads], list(grads.values()), spent
 
 
-def step_of(node: Node, numbers: dict[Node, int]) -> Step:
-    """Returns the step of a node, whose parents have numbers."""
+def outline_of(node: Node, numbers: dict[Node, int]) -> NodeOutline:
+    """Returns the outline of a node, whose parents have numbers."""
     primitive, saved = node.primitive, node.saved
     parents = [None if parent is None else numbers[parent] for parent in node.parents]
     if primitive is None:
         # Its name for messages may stand there.
-        return Step(None, node.params, node.shape, node.dtype, parents, ())
+        return NodeOutline(None, node.params, node.shape, node.dtype, parents, ())
     if not isinstance(primitive, Primitive) or type(saved) is not tuple:
-        raise Unknown
+        raise NoOutline
     is_own = primitive.module.partition(".")[0] == LIBRARY
     if not is_own or not is_static(node.params):
-        raise Unknown
-    return Step(primitive, node.params, node.shape, node.dtype, parents, tuple(map(part_of, saved)))
+        raise NoOutline
+    return NodeOutline(
+        primitive, node.params, node.shape, node.dtype, parents, tuple(map(outlined, saved))
+    )
 
 
-def part_of(x: Any) -> Any:
+def outlined(x: Any) -> Any:
     """Returns what an outline has of a part of what a node saved."""
     if type(x) in BUFFER_TYPES and type(x) not in WEAK_TYPES:
         return Held(type(x), x.shape, x.dtype, device_of(x))
     if not is_static(x):
-        raise Unknown
+        raise NoOutline
     return x
 
 
@@ -213,38 +216,38 @@ def is_static(x: Any) -> bool:
         return all(map(is_static, x))
     if kind is dict:
         return all(map(is_static, x.values()))
-    return kind in WEAK_TYPES or kind in PLAIN_TYPES or isinstance(x, np.dtype | type)
+    return kind in WEAK_TYPES or kind in STATIC_TYPES or isinstance(x, np.dtype | type)
 
 
-def is_same(x: Any, y: Any) -> bool:
+def are_the_same(x: Any, y: Any) -> bool:
     """Says whether two static values are the same: -0.0 and 0.0, or 1 and True, are not."""
     if x is y:
         return True
     kind = type(x)
     if kind is not type(y):
         return False
-    if kind in PLAIN_TYPES:
+    if kind in STATIC_TYPES:
         return bool(x == y)
     if kind is dict:
-        return x.keys() == y.keys() and all(is_same(value, y[key]) for key, value in x.items())
+        return x.keys() == y.keys() and all(are_the_same(value, y[key]) for key, value in x.items())
     if isinstance(x, tuple | list):
-        return len(x) == len(y) and all(map(is_same, x, y))
+        return len(x) == len(y) and all(map(are_the_same, x, y))
     # Of numbers, whose signs of zero count.
     return repr(x) == repr(y) if kind in WEAK_TYPES else bool(x == y)
 
 
-def taken(given: Sequence[Any], parts: Sequence[Any], values: list[Any]) -> bool:
+def arrays_match(given: Sequence[Any], parts: Sequence[Any], values: list[Any]) -> bool:
     """Adds the arrays among the parts of a graph to a list; says if all is as in an outline."""
     if len(given) != len(parts):
         return False
     for x, part in zip(given, parts, strict=True):
-        if type(part) is Held:
+        if isinstance(part, Held):
             if type(x) is not part.kind or x.shape != part.shape or x.dtype != part.dtype:
                 return False
             if part.device != "cpu" and device_of(x) != part.device:
                 return False
             values.append(x)
-        elif x is not part and not is_same(x, part):
+        elif x is not part and not are_the_same(x, part):
             return False
     return True
 
@@ -413,7 +416,7 @@ class Alike:
 met_graphs: dict[Any, Alike] = {}
 
 
-def met(nodes: Sequence[Node], roots: Roots) -> tuple[MetGraph, list[Any]] | None:
+def met_graph(nodes: Sequence[Node], roots: Roots) -> tuple[MetGraph, list[Any]] | None:
     """Returns a graph's outline, with what stands in its place, and its arrays; None without."""
     root = nodes[-1]
     key = len(nodes), len(roots), root.primitive, root.shape, root.dtype, config.numerics
@@ -432,7 +435,7 @@ def met(nodes: Sequence[Node], roots: Roots) -> tuple[MetGraph, list[Any]] | Non
     alike.missed += 1
     try:
         graph = MetGraph(Outline(nodes, roots))
-    except Unknown:
+    except NoOutline:
         return None
     alike.graphs = [*alike.graphs[1 - MOST_ALIKE :], graph]
     values = graph.outline.values_of(nodes, roots)
@@ -444,7 +447,7 @@ def walk_by_plan(roots: Roots, consume: bool, *told: Any) -> dict[Node, Any]:
     if config.deterministic or not roots:
         return walk(roots, consume, *told)
     nodes = nodes_behind([node for node, _ in roots])
-    found = met(nodes, roots)
+    found = met_graph(nodes, roots)
     if found is None:
         return walk(roots, consume, *told)
     graph, values = found

@@ -20,7 +20,8 @@ from ..primitives.core.shape_dtype import INEXACT
 from ..primitives.core.trace import base_trace, new, under
 from ..traces.consumed import Consumed
 from ..traces.forward import zeros_like
-from ..traces.reverse import PROJECTION, Node, backward, maker_of, nodes_behind, spent_error
+from ..traces.node_order import nodes_behind
+from ..traces.reverse import PROJECTION, Node, backward, maker_of, spent_error
 from ..transforms.grad import vjp
 from ..transforms.tensor_entrance import entrance
 from .grad_mode import GradMode

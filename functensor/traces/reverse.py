@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,17 +39,17 @@ from ..primitives.core.trace import RAW, Trace, new, slot
 from ..primitives.shape.index import Scatter, scatter_sum
 from .consumed import Consumed
 from .fitted_cotangents import fitted_cotangent
+from .node_order import nodes_behind
 
 if TYPE_CHECKING:
     from ..backends.annotations import DType
 
 __all__ = [
     "WALKS", "Node", "ReverseTrace", "ReverseTracer", "backward", "is_inexact", "maker_of",
-    "nodes_behind", "spent_error", "walk",
+    "spent_error", "walk",
 ]
 
 ndarray = np.ndarray
-NUMBER = attrgetter("number")
 next_number = count().__next__
 NO_PARAMS: dict[str, Any] = {}
 ONE_NUMBER = np.float64(0)
@@ -477,18 +476,6 @@ def walk(
     if consume:
         spent.note_ends(grads)
     return grads
-
-
-def nodes_behind(roots: Iterable[Node]) -> list[Node]:
-    """Returns the nodes that results depend on, operands before what was computed of them."""
-    found = dict.fromkeys(roots)
-    waiting = list(found)
-    while waiting:
-        for parent in waiting.pop().parents:
-            if parent is not None and parent not in found:
-                found[parent] = None
-                waiting.append(parent)
-    return sorted(found, key=NUMBER)
 
 
 def gathered_cotangent(g: Any, contributions: list[Any], node: Node) -> Any:

@@ -71,7 +71,7 @@ def test_graphs_write_into_donated_memory_in_order(monkeypatch):
     from functensor.backends.cuda.plan import graph
 
     copied = array(2048)
-    monkeypatch.setattr(graph, "without_gaps", lambda x: copied)
+    monkeypatch.setattr(graph, "gapless", lambda x: copied)
     run = on_stream()
     run._taken = {0: 0}
     run._calls, run.refused = 0, "a test"

@@ -54,7 +54,8 @@ def has_room_for_inputs(program: ProgramLike) -> bool:
     """Says whether copies of a program's inputs take little of the current GPU's free memory."""
     size = sum(prod(x.type.shape) * x.type.dtype.itemsize for x in program.inputs)
     free, _ = cupy.cuda.runtime.memGetInfo()
-    return size <= MOST_OF_FREE_MEMORY * (free + cupy.get_default_memory_pool().free_bytes())
+    free += cupy.get_default_memory_pool().free_bytes()
+    return bool(size <= MOST_OF_FREE_MEMORY * free)
 
 
 def in_launches(program: ProgramLike, joint: bool = True) -> ProgramLike:

@@ -18,7 +18,7 @@ from ..launch import is_contiguous
 __all__ = ["CopiedInputs"]
 
 
-class View(NamedTuple):
+class ViewedInput(NamedTuple):
     """An input as a view of another array.
 
     Attributes:
@@ -57,13 +57,13 @@ class CopiedInputs:
         self.arrays: dict[int, ndarray] = {}
         # For each copy the views that lie there, and the bytes of the array; or the place of the
         # one input.
-        self._copies: list[tuple[list[View], int] | int] = []
+        self._copies: list[tuple[list[ViewedInput], int] | int] = []
         together: dict[int, list[int]] = {}
         for place, x in given.items():
-            together.setdefault(id(root_of(x)) if joint else place, []).append(place)
+            together.setdefault(id(viewed_array(x)) if joint else place, []).append(place)
         for places in together.values():
-            root = root_of(given[places[0]])
-            if joint and is_filled(root, [given[place] for place in places]):
+            root = viewed_array(given[places[0]])
+            if joint and is_in_views(root, [given[place] for place in places]):
                 self._add_views(root, {place: given[place] for place in places})
                 continue
             for place in places:
@@ -73,7 +73,7 @@ class CopiedInputs:
 
     def _add_views(self, root: ndarray, given: Mapping[int, ndarray]) -> None:
         views = [
-            View(place, x.data.ptr - root.data.ptr, x.shape, x.strides, x.dtype)
+            ViewedInput(place, x.data.ptr - root.data.ptr, x.shape, x.strides, x.dtype)
             for place, x in given.items()
         ]
         memory = ndarray((root.nbytes,), "u1")
@@ -89,26 +89,30 @@ class CopiedInputs:
                 found.append(wide_array(arrays[copy]))
                 continue
             views, size = copy  # type: ignore[misc]
-            root = root_of(arrays[views[0].place])
+            root = viewed_array(arrays[views[0].place])
             if root.nbytes != size or not is_contiguous(root):
                 return None
             begin = root.data.ptr
             for place, offset, _, strides, _ in views:
                 x = arrays[place]
-                if root_of(x) is not root or x.data.ptr - begin != offset or x.strides != strides:
+                if (
+                    viewed_array(x) is not root
+                    or x.data.ptr - begin != offset
+                    or x.strides != strides
+                ):
                     return None
             found.append(wide_array(root))
         return found
 
 
-def root_of(x: ndarray) -> ndarray:
+def viewed_array(x: ndarray) -> ndarray:
     """Returns the array of which an array is a view; itself where it is none."""
     return x if x.base is None else x.base
 
 
-def is_filled(root: ndarray, views: Iterable[ndarray]) -> bool:
+def is_in_views(root: ndarray, views: Iterable[ndarray]) -> bool:
     """Says whether all of an array's memory, which has no gaps, is in some of its views."""
     if not is_contiguous(root):
         return False
     parts = {(x.data.ptr, x.shape, x.strides): x.nbytes for x in views}
-    return sum(parts.values()) >= root.nbytes
+    return bool(sum(parts.values()) >= root.nbytes)

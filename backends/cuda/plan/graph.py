@@ -21,7 +21,7 @@ from ...known_buffers import KnownBuffers, SameBuffers
 from ...logs import log_debug
 from ..capturing import NotCaptured, captured_here
 from ..cublas.recorded import RecordedCublas
-from ..gapless_copies import without_gaps
+from ..gapless_copies import gapless
 from ..kernels.plan import MOST_COPIED, MOST_WORDS, copy_arrays, copy_in, copy_out, set_words
 from ..launch import is_contiguous
 from .checked_nodes import NODES_OF_NCCL, check_nodes
@@ -266,7 +266,7 @@ class OnStream:
         self._set(numbers)
         for place in self._taken.values():
             # Results are written into it in order.
-            arrays[place] = without_gaps(arrays[place])
+            arrays[place] = gapless(arrays[place])
         outs = self._directly(arrays)
         if one_by_one:
             return outs

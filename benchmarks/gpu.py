@@ -34,7 +34,7 @@ from benchmarks.gpu_workloads import PEERS, WORKLOADS, Step
 
 WARM_UP = 5
 # Peers that are measured if they are named.
-NAMED_ONLY = frozenset({"functensor-benchmark", "torch-benchmark", "torch-compile"})
+NAMED_ONLY = frozenset({"functensor-benchmark", "torch-compile"})
 LONGEST = 400
 MIB = 2**20
 

@@ -439,19 +439,8 @@ def functensor_benchmark_step(problem: Problem, dtype: str) -> Step:
                 graph.job.wait()
         if graphs and all(graph.settled for graph in graphs):
             break
-    return allowed
-
-
-def torch_benchmark_step(problem: Problem, dtype: str) -> Step:
-    """Returns the eager step in PyTorch with ``torch.backends.cudnn.benchmark``."""
-    import torch
-
-    step = torch_step(problem, dtype)
-
-    def allowed() -> Any:
-        with torch.backends.cudnn.flags(benchmark=True, allow_tf32=True):
-            return step()
-
+    # From the parameters with which all peers begin.
+    step = functensor_step(problem, dtype)
     return allowed
 
 
@@ -460,7 +449,6 @@ PEERS: dict[str, Callable[[Problem, str], Step]] = {
     "functensor-benchmark": functensor_benchmark_step,
     "functensor-jit": functensor_jit_step,
     "torch": torch_step,
-    "torch-benchmark": torch_benchmark_step,
     "torch-fused": lambda problem, dtype: torch_step(problem, dtype, fused=True),
     "torch-compile": lambda problem, dtype: torch_step(problem, dtype, True, True),
     "jax-jit": jax_step,

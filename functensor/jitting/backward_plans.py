@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..backends.config import config
+from ..backends.devices import resolved
 from ..primitives.core.buffers import BUFFER_TYPES, WEAK_TYPES, device_of
 from ..primitives.core.index_key import IndexKey
 from ..primitives.core.primitive import Primitive
@@ -101,12 +102,22 @@ class Outline:
 
     Attributes:
         held: the arrays, each of them once.
+        device: where they are, one of them at least.
 
     Raises:
         NoOutline: it has none.
     """
 
-    __slots__ = ("_again", "_cotangents", "_firsts", "_numbers", "_roots", "_steps", "held")
+    __slots__ = (
+        "_again",
+        "_cotangents",
+        "_firsts",
+        "_numbers",
+        "_roots",
+        "_steps",
+        "device",
+        "held",
+    )
 
     def __init__(self, nodes: Sequence[Node], roots: Roots) -> None:
         numbers: dict[Node, int] = {}
@@ -128,6 +139,7 @@ class Outline:
         ]
         held = [part for part in parts if type(part) is Held]
         self.held: list[Held] = [held[i] for i in self._firsts]
+        self.device = next((x.device for x in self.held if x.device != "cpu"), "cpu")
 
     def values_of(self, nodes: Sequence[Node], roots: Roots) -> list[Any] | None:
         """Returns the arrays of a graph of this outline; None for one of another."""
@@ -290,18 +302,28 @@ class MetGraph:
             roots, consume, told: what `walk` is given.
         """
         plan = self.plan
-        if not self.settled and plan is not None:
+        compares = not self.settled and plan is not None
+        if compares:
             walks, others = self._times
             if len(walks) < len(others):
                 plan = None
+            self._wait()
         begun = perf_counter()
         if plan is None:
             grads = walk(roots, consume, *told)
         else:
             grads = self._by(plan, nodes, values, consume, told[0])
+        if compares:
+            self._wait()
         if not self.settled:
             self._note(perf_counter() - begun, plan)
         return grads
+
+    def _wait(self) -> None:
+        """Waits for a GPU, whose time counts as the host's does."""
+        device = self.outline.device
+        if device != "cpu":
+            resolved(device)[0].synchronize_device(device)
 
     def _by(
         self,

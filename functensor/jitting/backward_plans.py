@@ -52,6 +52,8 @@ PASSES_OF_EACH_WAY = 8
 # one after the other before it is given up: a number in them changes, or a shape.
 MOST_ALIKE, MOST_MISSED = 8, 32
 MOST_LOSSES = 256
+# After so many passes that had no use of being looked at, so many are not.
+MOST_USELESS, PASSES_OF_REST = 16, 512
 # The static parts of what nodes save, and of parameters, which are equal where they are the same.
 STATIC_TYPES = frozenset({int, bool, str, bytes, type(None), type(...), slice, IndexKey})
 
@@ -144,7 +146,7 @@ class Outline:
     def values_of(self, nodes: Sequence[Node], roots: Roots) -> list[Any] | None:
         """Returns the arrays of a graph of this outline; None for one of another."""
         found: list[Any] = []
-        if not self._taken(nodes, roots, found):
+        if len(nodes) != len(self._steps) or not self._taken(nodes, roots, found):
             return None
         for i, first in self._again:
             if found[i] is not found[first]:
@@ -275,7 +277,7 @@ class MetGraph:
     """
 
     __slots__ = (
-        *("__weakref__", "_calls", "_leaves", "_numerics", "_returned", "_spent", "_times"),
+        *("__weakref__", "_calls", "_leaves", "_numerics", "_spent", "_times"),
         *("_used_up", "job", "outline", "plan", "settled"),
     )
 
@@ -292,13 +294,20 @@ class MetGraph:
         self.job: BackgroundJob | None = None
 
     def walk(
-        self, nodes: Sequence[Node], values: list[Any], roots: Roots, consume: bool, *told: Any
+        self,
+        nodes: Sequence[Node],
+        values: list[Any],
+        found_in: float,
+        roots: Roots,
+        consume: bool,
+        *told: Any,
     ) -> dict[Node, Any]:
         """Returns the cotangents of the leaves, and looks if there is a better way to the next.
 
         Args:
             nodes: the nodes of the graph, in the order of its outline.
             values: its arrays.
+            found_in: the seconds that it took to find them, which are a part of a plan's time.
             roots, consume, told: what `walk` is given.
         """
         plan = self.plan
@@ -316,7 +325,8 @@ class MetGraph:
         if compares:
             self._wait()
         if not self.settled:
-            self._note(perf_counter() - begun, plan)
+            took = perf_counter() - begun
+            self._note(took if plan is None else took + found_in, plan)
         return grads
 
     def _wait(self) -> None:
@@ -426,51 +436,77 @@ class Alike:
     Attributes:
         graphs: those with an outline, the last that was met at the end.
         missed: how many were met one after the other that had another outline than those before.
+        useless: how many were met one after the other that walk, and always will.
+        resting: for how many passes none is looked at.
     """
 
-    __slots__ = ("graphs", "missed")
+    __slots__ = ("graphs", "missed", "resting", "useless")
 
     def __init__(self) -> None:
         self.graphs: list[MetGraph] = []
         self.missed = 0
+        self.useless = 0
+        self.resting = 0
+
+    def find(self, nodes: Sequence[Node], roots: Roots) -> tuple[MetGraph, list[Any]] | None:
+        """Returns what stands for the graphs of an outline, and the arrays; None without one."""
+        for graph in self.graphs:
+            values = graph.outline.values_of(nodes, roots)
+            if values is not None:
+                self.missed = 0
+                return graph, values
+        if self.missed >= MOST_MISSED:
+            return None
+        self.missed += 1
+        try:
+            graph = MetGraph(Outline(nodes, roots))
+        except NoOutline:
+            return None
+        self.graphs = [*self.graphs[1 - MOST_ALIKE :], graph]
+        values = graph.outline.values_of(nodes, roots)
+        return None if values is None else (graph, values)
+
+    def note(self, graph: MetGraph | None) -> None:
+        """Notes what a pass has found; looking costs time, and rests where it has no use."""
+        if graph is not None and not (graph.settled and graph.plan is None):
+            self.useless = 0
+            return
+        self.useless += 1
+        if self.useless >= MOST_USELESS:
+            self.useless, self.resting = 0, PASSES_OF_REST
 
 
 met_graphs: dict[Any, Alike] = {}
 
 
-def met_graph(nodes: Sequence[Node], roots: Roots) -> tuple[MetGraph, list[Any]] | None:
-    """Returns a graph's outline, with what stands in its place, and its arrays; None without."""
-    root = nodes[-1]
-    key = len(nodes), len(roots), root.primitive, root.shape, root.dtype, config.numerics
+def alike_to(roots: Roots) -> Alike:
+    """Returns those losses that are computed by the same last operations."""
+    known = [
+        (node.primitive, node.shape, node.dtype, *(x and x.shape for x in node.parents))
+        for node, _ in roots
+    ]
+    key = config.numerics, *known
     alike = met_graphs.get(key)
     if alike is None:
         if len(met_graphs) >= MOST_LOSSES:
             met_graphs.clear()
         alike = met_graphs[key] = Alike()
-    for graph in alike.graphs:
-        values = graph.outline.values_of(nodes, roots)
-        if values is not None:
-            alike.missed = 0
-            return graph, values
-    if alike.missed >= MOST_MISSED:
-        return None
-    alike.missed += 1
-    try:
-        graph = MetGraph(Outline(nodes, roots))
-    except NoOutline:
-        return None
-    alike.graphs = [*alike.graphs[1 - MOST_ALIKE :], graph]
-    values = graph.outline.values_of(nodes, roots)
-    return None if values is None else (graph, values)
+    return alike
 
 
 def walk_by_plan(roots: Roots, consume: bool, *told: Any) -> dict[Node, Any]:
     """Does what `walk` does, by the plan of the graph where there is one."""
     if config.deterministic or not roots:
         return walk(roots, consume, *told)
+    begun = perf_counter()
+    alike = alike_to(roots)
+    if alike.resting:
+        alike.resting -= 1
+        return walk(roots, consume, *told)
     nodes = nodes_behind([node for node, _ in roots])
-    found = met_graph(nodes, roots)
+    found = alike.find(nodes, roots)
+    alike.note(found and found[0])
     if found is None:
         return walk(roots, consume, *told)
     graph, values = found
-    return graph.walk(nodes, values, roots, consume, *told)
+    return graph.walk(nodes, values, perf_counter() - begun, roots, consume, *told)

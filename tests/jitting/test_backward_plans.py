@@ -240,6 +240,21 @@ def test_changing_numbers_are_given_up():
     assert alike.missed == backward_plans.MOST_MISSED
 
 
+def test_looking_rests_where_it_has_no_use(monkeypatch):
+    step = ft.grad(lambda x: fnp.sum(x * x))
+    step(normal(3))
+    (alike,) = met_graphs.values()
+    (graph,) = graphs()
+    graph.settled = True
+    looked = []
+    monkeypatch.setattr(backward_plans, "nodes_behind", lambda roots: looked.append(roots) or [])
+    monkeypatch.setattr(backward_plans.Alike, "find", lambda *args: (graph, []))
+    for _ in range(backward_plans.PASSES_OF_REST):
+        step(normal(3))
+    assert len(looked) == backward_plans.MOST_USELESS
+    assert 0 < alike.resting < backward_plans.PASSES_OF_REST
+
+
 def test_results_have_memory_of_their_own():
     x, y = (torch.tensor(normal(3, 4, seed=i), requires_grad=True) for i in range(2))
     ones = torch.ones(3, 4)

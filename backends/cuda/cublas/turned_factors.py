@@ -15,7 +15,7 @@ from .padding import Matrix
 
 __all__ = ["turned_factors"]
 
-TURN_ROWS = Kernel("padding", "turn_rows", "ppllll", ("unsigned int",))
+TURN_ROWS = Kernel("padding", "turn_rows", "ppllll")
 # The rows, and the elements of them, that a block turns; the blocks along an axis of the grid.
 TILE, MOST_TILES = 64, 65_535
 # The generation of GPUs that gain by it.
@@ -60,7 +60,5 @@ def turned_matrix(x: Matrix) -> Matrix:
     out = ndarray((x.rows, x.columns), x.array.dtype)
     grid = -(-x.rows // TILE), -(-x.columns // TILE)
     # A column lies as a row of CUDA's.
-    TURN_ROWS(
-        "unsigned int", grid, BLOCK_THREADS, x.array, out, x.columns, x.rows, x.leading, x.columns
-    )
+    TURN_ROWS("", grid, BLOCK_THREADS, x.array, out, x.columns, x.rows, x.leading, x.columns)
     return Matrix(out, x.columns, x.rows, x.columns)

@@ -20,6 +20,7 @@ from .efforts import (
     needed_nodes,
     unspread,
 )
+from .fold_lanes import lanes_of_fold
 from .graph import Expr, ExprGraph, GridAxes, input_place
 from .kernel import (
     BLOCK_NUMBER,
@@ -369,6 +370,7 @@ class LoopSchedule:
                 folds.append(fold)
             higher.append((sink, fold.value))
         lanes = self._lanes(axis, inner.statements)
+        lanes = lanes_of_fold(lanes, self.axes[axis], inner.statements, folds)
         scope.statements.append(For(self.axes[axis], inner.statements, folds, lanes))
         return [pair for sink, value in higher for pair in self._risen(sink, value, scope)]
 
@@ -376,11 +378,9 @@ class LoopSchedule:
         """Returns the lanes of a loop: 1 if there are loops within."""
         if any(isinstance(s, For) for s in body):
             return 1
-        made = [s for s in body if isinstance(s, Let | Load | PlaceWithin)]
-        sizes = [s.value.dtype.itemsize for s in made]
+        sizes = [s.value.dtype.itemsize for s in body if isinstance(s, Let | Load | PlaceWithin)]
         most = LANE_BYTES // max([4, *sizes])
-        extent = self.graph.lengths[axis]
-        return int(min(most, 1 << max(extent - 1, 0).bit_length()))
+        return int(min(most, 1 << max(self.graph.lengths[axis] - 1, 0).bit_length()))
 
     def _sunk(self, sink: Sink, scope: Scope) -> list[tuple[Sink, Operand]]:
         """Writes a store, or returns what is folded."""

@@ -342,7 +342,9 @@ class StatementPrinter:
             lines.call(call, "void", [(kind, value), (first, address), *mask])
         else:
             lines.add(f"store {kind} {value}, ptr {address}, align {size}")
-            if width * size == LINE and prod(buffer.shape) * size >= SMALLEST_PREPARED:
+            # Folds of a block are updated again and again; behind them lie those of another thread.
+            large = prod(buffer.shape) * size >= SMALLEST_PREPARED and buffer.role != "part"
+            if width * size == LINE and large:
                 self._prepare(address)
 
     def _prepare(self, address: str) -> None:

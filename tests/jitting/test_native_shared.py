@@ -260,3 +260,54 @@ print(os.waitpid(child, 0)[1])
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 def test_the_child_of_a_fork_has_a_clear_desk():
     assert run_python(FORKING, FUNCTENSOR_NUM_THREADS="2").strip() == "0"
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "parts", "held"),
+    [(256, 64, 4, False), (256, 128, 6, False), (1024, 256, 2, True)],
+)
+def test_blas_is_held_to_one_thread_where_it_would_take_more(
+    rows, columns, parts, held, monkeypatch
+):
+    monkeypatch.setattr(threads, "number", 2)
+    made = []
+    add = shared_segments.SharedSegment._add_product
+
+    def noted(self, *given):
+        work = add(self, *given)
+        made.append(self._calls[-1].kernel)
+        return work
+
+    monkeypatch.setattr(shared_segments.SharedSegment, "_add_product", noted)
+    plan = planned(lambda x, w: fnp.tanh(x @ w), normal(rows, 64), normal(64, columns))
+    (product,) = made
+    assert product.parts == parts
+    assert "threads share" in plan.source
+    assert plan.parts.shares == held
+
+
+def test_plans_without_products_leave_blas_alone(monkeypatch):
+    monkeypatch.setattr(threads, "number", 2)
+    plan = planned(lambda x: fnp.sum(fnp.exp(x), axis=0), normal(1000, 300))
+    assert "threads share" in plan.source
+    assert not plan.parts.shares
+
+
+def test_products_with_vectors_hold_blas_beside_other_threads(monkeypatch):
+    monkeypatch.setattr(threads, "number", 2)
+    plan = planned(lambda x, v: fnp.exp(x) @ v, normal(1000, 300), normal(300))
+    assert "threads share" in plan.source
+    assert plan.parts.shares
+
+
+def test_work_of_some_microseconds_has_even_parts(monkeypatch):
+    counts = []
+    in_parts = shared_segments.region_in_parts
+
+    def noted(region, count):
+        counts.append(count)
+        return in_parts(region, count)
+
+    monkeypatch.setattr(shared_segments, "region_in_parts", noted)
+    planned(lambda x, y: x[:, :, None] * y[:, None, :], normal(256, 64), normal(256, 64))
+    assert counts == [16]

@@ -37,7 +37,7 @@ class PlanParts(NamedTuple):
         called: their equations.
         overwritten: the numbers of the inputs that are written into.
         may_warn: whether NumPy's warnings are to be kept back.
-        shares: whether several threads compute anything.
+        shares: whether BLAS is kept to the threads that call it.
         regions: the runs of regions and convolutions.
         segments: the code and the runs of segments; None without any.
         kernels: the code and the runs of kernels outside of segments; None without any.

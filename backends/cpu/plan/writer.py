@@ -48,7 +48,7 @@ class Straight:
         joined: those arrays.
         regions: the runs of regions and convolutions. Their functions are compiled later.
         overwritten: the numbers of the inputs that are written into.
-        shares: whether several threads compute anything.
+        shares: whether BLAS is to be kept to the threads that call it.
         parts: results that lie within another result, for sure.
         spread: variables whose arrays may have strides of zero.
         watched: whether it reports where NaN or infinity is made.

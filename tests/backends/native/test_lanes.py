@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from support.native import missing, run_compiled
 
-from functensor.backends.kernels.kernel import Buffer, For, Index, LoopAxis, LoopKernel, Store
+from functensor.backends.kernels.kernel import (
+    BLOCK_NUMBER,
+    Buffer,
+    For,
+    Index,
+    LoopAxis,
+    LoopKernel,
+    Store,
+)
 from functensor.backends.native.printer import printed_module
 
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing)
@@ -34,3 +42,11 @@ def test_large_results_ask_for_lines_ahead():
     out = np.zeros(size, np.float32)
     run_compiled(filling(16, size), [out], [(0, 0, 0)])
     assert (out == 3).all()
+
+
+def test_parts_of_folds_ask_for_no_line_of_another_block():
+    axis = LoopAxis("j", 512)
+    part = Buffer("part", np.dtype(np.float32), (BLOCK_NUMBER.extent, 512), "part")
+    store = Store(part, Index([(BLOCK_NUMBER, 512), (axis, 1)]), np.float32(3))
+    kernel = LoopKernel("clearing", [part], [], [For(axis, [store], (), 16)])
+    assert "llvm.prefetch" not in printed_module([kernel])

@@ -12,6 +12,7 @@ from ....kernels.check import check_kernel
 from ....kernels.graph import Expr, ExprGraph, cast
 from ....kernels.kernel import LoopKernel
 from ....kernels.schedule import scheduled
+from ....kernels.shared_divisors import with_reciprocals
 from ....region_functions import (
     GATHERS,
     LABELLED,
@@ -170,7 +171,9 @@ class RegionGraph:
     def kernel(self, name: str, whole: bool = False) -> LoopKernel:
         """Returns the kernel of the region; ``whole`` says that one run computes all rows."""
         inputs = [leading(x) for x in self.inputs]
-        kernel = scheduled(name, self.graph, inputs, self.results, whole, self.strides)
+        kernel = with_reciprocals(
+            scheduled(name, self.graph, inputs, self.results, whole, self.strides)
+        )
         if config.check_programs:
             check_kernel(kernel)
         return kernel

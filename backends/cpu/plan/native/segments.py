@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ....blas_calls import SMALLEST_BLAS_THREADED_WORK
 from ....native.aligned_memory import ALIGNED_FROM, aligned_empty
 from ....native.array_objects import is_known
 from ....native.blas import numpy_blas
@@ -328,8 +327,7 @@ def write_segment(writer: SegmentWriter, equation: EquationLike) -> str:
     again = source.bind(segment.again, f"{enter}_again")
     arrays = ", ".join(given)
     # BLAS would use threads of its own, and wait for them.
-    writer.shares |= segment.is_shared
-    writer.shares |= segment.code.largest_product >= SMALLEST_BLAS_THREADED_WORK
+    writer.shares |= segment.code.products_may_thread(careful=segment.is_shared)
     source.add(f"if {enter}({arrays}):", equation)
 
     def labels(lying: LayOut) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....blas_calls import SMALLEST_BLAS_THREADED_WORK
 from ....blas_threads import controlled
 from ....native.printer import Module
 from ....native.tables import returned_unless
@@ -49,9 +50,13 @@ __all__ = ["SharedSegment", "single"]
 # better given back after each call.
 SMALLEST_HANDED_EFFORT, LARGEST_HANDED_EFFORT = 200_000, 60_000_000
 # A region has so many blocks at least, and one more for each such effort.
-FEWEST_REGION_PARTS, MOST_REGION_PARTS, EFFORT_OF_BLOCK = 4, 16, 500_000
+FEWEST_REGION_PARTS, MOST_REGION_PARTS, EFFORT_OF_BLOCK = 4, 16, 100_000
 # The same limits for the multiplications of products.
 SMALLEST_SHARED_PRODUCT, LARGEST_SHARED_PRODUCT = 1 << 19, 1 << 29
+# A product has more parts than threads, up to so many, where BLAS then computes each on one thread.
+MOST_PRODUCT_PARTS = 8
+# BLAS computes products with a vector of fewer multiplications on the calling thread.
+SMALLEST_VECTOR_THREADED_WORK = 1 << 13
 # Work of so much is shared where the segment has such calls.
 SMALLEST_ACCOMPANYING_EFFORT, SMALLEST_ACCOMPANYING_PRODUCT = 50_000, 1 << 17
 # Fewer bytes of labels are tested by one thread.
@@ -181,7 +186,7 @@ class SharedSegment(SegmentWithLoops):
     def _add_product(self, x: LayOut, y: LayOut, into: LayOut) -> int:
         stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         work = prod(stack) * x.shape[-2] * prod(y.shape[-2:])
-        most = threads.number if work >= SMALLEST_SHARED_PRODUCT else 1
+        most = product_parts(work) if work >= SMALLEST_SHARED_PRODUCT else 1
         largest = LARGEST_SHARED_PRODUCT if controlled() is not None else SMALLEST_SHARED_PRODUCT
         if work >= largest or self.blas is None:
             raise NotNative("a large product")
@@ -274,6 +279,23 @@ class SharedSegment(SegmentWithLoops):
         self._calls.append(SegmentCall(kernel, (*given, into), len(given)))
         self.effort += effort
 
+    def products_may_thread(self, careful: bool) -> bool:
+        """Says whether BLAS may compute a product on threads of its own, where it has them.
+
+        ``careful`` says whether it is so of each product with a vector that BLAS might share.
+        """
+        least = SMALLEST_VECTOR_THREADED_WORK if careful else SMALLEST_BLAS_THREADED_WORK
+        for kernel in [call.kernel for call in self._calls]:
+            if not isinstance(kernel, ProductInParts):
+                work = getattr(kernel, "largest_product", 0)
+            elif kernel.has_vectors:
+                work = kernel.work
+            else:
+                work = kernel.work * least // SMALLEST_BLAS_THREADED_WORK
+            if work >= least:
+                return True
+        return False
+
     # -- writing
 
     def _in_place_pairs(self, call: SegmentCall) -> set[tuple[int, int]]:
@@ -319,6 +341,17 @@ class SharedSegment(SegmentWithLoops):
             shared_call(lines, module, "%team", name, room, work.parts)
         else:
             lines.add(f"call void @{name}(ptr {room}, i64 0)")
+
+
+def product_parts(work: int) -> int:
+    """Returns how many parts a product of so many multiplications has, where threads share it.
+
+    There are more parts than threads if BLAS computes these on the calling thread by itself.
+    """
+    number = threads.number
+    while work // number >= SMALLEST_BLAS_THREADED_WORK and number < MOST_PRODUCT_PARTS:
+        number += threads.number
+    return number if work // number < SMALLEST_BLAS_THREADED_WORK else threads.number
 
 
 def region_in_parts(region: RegionKernel, count: int) -> KernelInParts:

@@ -50,8 +50,6 @@ SEEING_SUMS = SEEING | {"relu", "tanh"}
 OWN_NUMBERS, ALONG_AXES = frozenset({"relu", "relu_grad", "sign"}), frozenset({"max", "min"})
 # The letters of the dtypes of whole numbers and truth values, and of the floats that are told of.
 UNTOLD_CHARS, TOLD_CHARS = frozenset("?bBhHiIlLqQ"), frozenset("fd")
-# BLAS computes smaller products on the calling thread.
-SMALLEST_THREADED_WORK = 1 << 13
 
 
 def tells(code: SharedSegment, outputs: Sequence[Any], shares: bool) -> bool:
@@ -64,7 +62,7 @@ def tells(code: SharedSegment, outputs: Sequence[Any], shares: bool) -> bool:
     """
     kinds = KernelInParts, LoopKernel, ProductInParts
     known = all(isinstance(call.kernel, kinds) for call in code.calls)
-    if not known or not (shares or code.largest_product < SMALLEST_THREADED_WORK):
+    if not known or not (shares or not code.products_may_thread(careful=True)):
         return False
     numbers = []
     for equation in code.equations:

@@ -1,7 +1,8 @@
 """Kernels and products in parts, as functions of machine code that threads share.
 
 A kernel's parts are blocks of its rows. They do not depend on the number of threads. A product is
-cut into one part for each thread, a stack of products into parts of the stack.
+cut into one part for each thread, or into more where BLAS then computes each of them on one thread
+by itself; a stack of products into parts of the stack.
 """
 
 from __future__ import annotations
@@ -196,6 +197,19 @@ class ProductInParts(WorkInParts):
         if prod(self._stack) > 1:
             # The products may be small, and the loop around them counts.
             self.how = "noinline"
+
+    @property
+    def work(self) -> int:
+        """The multiplications of one call of BLAS."""
+        if prod(self._stack) > 1:
+            return prod(self._sizes)
+        length = max(self._sizes[:2])
+        return -(-length // self.parts) * prod(self._sizes) // length
+
+    @property
+    def has_vectors(self) -> bool:
+        """Says whether a factor is a vector."""
+        return 1 in self._sizes[:2]
 
     def _write(self, lines: Lines, module: Module) -> None:
         places = [element(lines, "%room", i) for i in range(3)]

@@ -123,10 +123,13 @@ def key_of_convolution(name: str, operands: Sequence[Any], params: Mapping[str, 
 
 
 def key_of_product(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
-    """Returns the key of a product of two matrices in C order."""
-    x, y = operands
+    """Returns the key of a product of two matrices in C order, to which a row may be added."""
+    x, y, *biases = operands
     if x.dtype != y.dtype or not y.flags.aligned or min(x.shape) < FEWEST_OF_A_PRODUCT:
         return None
+    for bias in biases:
+        if bias.dtype != x.dtype or not (bias.flags.c_contiguous and bias.flags.aligned):
+            return None
     if min(y.shape) < FEWEST_OF_A_PRODUCT:
         return None
     return key_of_shared(name, operands, params)
@@ -224,7 +227,7 @@ OWN_PRODUCTS = Way(
     1, key_of_product, maker_in(".plan.native.eager_matrices", "own_product"), tried=True
 )
 EAGER_WAYS = {
-    "matrix_product": OWN_PRODUCTS,
+    **dict.fromkeys(("matrix_product", "biased_product"), OWN_PRODUCTS),
     **dict.fromkeys(CHOICES_OF_WAYS, CHOSEN),
     **dict.fromkeys(PLANNED, PLANS),
     **dict.fromkeys(CONVOLUTIONS, CONVOLVED),

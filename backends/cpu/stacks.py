@@ -96,12 +96,16 @@ class StackCalls:
         spares: Sequence[Shape],
         params: Mapping[str, Any],
     ) -> None:
-        from ..native.call_lists import list_runner
+        from ..native.call_lists import MOST_LISTED_ARRAYS, list_runner
         from .noted_calls import NotNoted, noted_calls
 
         run = list_runner()
         if run is None:
             raise NotNoted("no machine code")
+        # The spare memory is one more array.
+        self.missing = MOST_LISTED_ARRAYS - len(layouts) - 1
+        if self.missing < 0:
+            raise NotNoted("too many arrays")
         self.run, self.products = run, import_module(PRODUCTS_OF_LISTS)
         self.pool = import_module(POOL_OF_LISTS)
         self.notes, self.spare = noted_calls(kernel, layouts, dtype, spares, params)
@@ -141,23 +145,22 @@ class StackCalls:
         """
         products = self.products
         words, begins, parts, times = self._described(arrays, stack, key)
-        spare = stack_memory.bytes(parts * self.spare)
-        addresses = [x.__array_interface__["data"][0] for x in (*arrays, spare)]
-        places = np.empty(1 + begins.size, np.int64)
-        np.add(begins, [*addresses, 0], out=places[1:].reshape(begins.shape))
+        spare, told = stack_memory.bytes(parts * self.spare), np.empty(1, np.int64)
+        operands = words, begins, told
+        others = *arrays, *[spare] * (1 + self.missing)
         begun = perf_counter()
         # Several threads may have measured the last one.
         known = len(times) >= RUNS_ALONE
         balance = products.balance
         shares = known and begun >= balance.rests_until and not self.pool.has_callers()
         number = min(self.pool.threads.number, parts) if shares else 1
-        products.multiplied(self.run, (words, places), number)
+        products.multiplied(self.run, operands, number, others)
         end = perf_counter()
         if number > 1:
             balance.add(min(times) - (end - begun), end)
         elif not known:
             times.append(end - begun)
-        return int(places[0])
+        return int(told[0])
 
 
 class KnownKind:

@@ -37,6 +37,8 @@ __all__ = [
     "taken", "viewing", "views_of", "within", "without_graph",
 ]  # fmt: skip
 
+# The types of numbers, of which no argument has to be frozen.
+NUMBERS = frozenset({bool, int})
 # Threads may take the first view of one tensor at the same time.
 writing_views = threading.Lock()
 
@@ -128,7 +130,9 @@ def taken(
         key: what the base was indexed by.
         recorded: whether gradients flow between the two.
     """
-    if view is base or not isinstance(view, TAPE.tracer) or is_replaced(view, base):
+    if view is base or not isinstance(view, TAPE.tracer):
+        return view
+    if slot.trace is not None and is_replaced(view, base):
         return view
     views = getattr(base, "_views", None)
     if views is None:
@@ -170,7 +174,8 @@ def viewing(
 
     def view(self: Any, *args: Any, **options: Any) -> Any:
         # The view may be taken anew later, after a list of lengths was changed.
-        args = tuple(map(_frozen, args)) if args else args
+        if not NUMBERS.issuperset(map(type, args)):
+            args = tuple(map(_frozen, args))
         if options:
             options = {name: _frozen(option) for name, option in options.items()}
         seen = self._data
@@ -226,6 +231,8 @@ def within(x: Any) -> bool:
     Hooks are none: they see the operations of views as others. A function that a solver calls again
     and again, with other values in place of a tensor, takes its views of those.
     """
+    if slot.trace is None and x.home is None:
+        return False
     trace = base_trace()
     if x.home is None:
         return trace is not RAW
@@ -247,6 +254,8 @@ def is_replaced(view: Any, base: Any) -> bool:
 
 def _frozen(argument: Any) -> Any:
     """Returns an argument that nobody can change any more."""
+    if type(argument) is tuple and NUMBERS.issuperset(map(type, argument)):
+        return argument
     if isinstance(argument, list | tuple):
         return tuple(map(_frozen, argument))
     is_row = type(argument) is np.ndarray and argument.ndim == 1

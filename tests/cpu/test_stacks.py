@@ -30,6 +30,7 @@ needs_code = pytest.mark.skipif(
 def small_and_soon(monkeypatch):
     """Makes lists of small work too, after the first call."""
     monkeypatch.setattr(stacks, "known_stacks", {})
+    monkeypatch.setattr(normalization, "whole_runs", {})
     monkeypatch.setattr(stacks, "FEWEST_LISTED_ELEMENTS", 1)
     monkeypatch.setattr(small_attention, "FEWEST_SCORES", 1)
     monkeypatch.setattr(stacks, "CALLS_BEFORE", 1)
@@ -156,6 +157,34 @@ def test_normalization_has_the_bits_of_numpy(monkeypatch, name, dtype, center):
         found = known()
     if name in ("blocks and a rest", "groups"):
         assert all(each.calls is not None for each in found)
+
+
+@needs_code
+def test_whole_blocks_of_rows_are_found_at_once(monkeypatch):
+    shape = (4, 128, 128)
+    x, g = numbers(*shape, dtype="f"), numbers(*shape, dtype="f", seed=1)
+    weight = numbers(128, dtype="f", seed=2)
+    for _ in range(6):
+        wanted = normalized(x, g, weight, weight, True)
+        known()
+    cut = []
+    blocks = normalization._blocks_of_rows
+
+    def noted(*lengths):
+        cut.append(lengths)
+        return blocks(*lengths)
+
+    monkeypatch.setattr(normalization, "_blocks_of_rows", noted)
+    for got, right in zip(normalized(x, g, weight, weight, True), wanted, strict=True):
+        assert got.tobytes() == right.tobytes()
+    assert not cut
+    # Memory that is not aligned, and other layouts, go the long way.
+    odd = np.frombuffer(b"0" + x.tobytes(), np.uint8)[1:].view("f").reshape(shape)
+    apart = np.concatenate([x, x], axis=-1)[..., :128]
+    for other in (odd, apart):
+        for got, right in zip(normalized(other, g, weight, weight, True), wanted, strict=True):
+            assert got.tobytes() == right.tobytes()
+    assert cut
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (3, 0), (0, 0)])

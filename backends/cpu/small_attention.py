@@ -37,7 +37,11 @@ def small_attention(q: Buffer, k: Buffer, v: Buffer, causal: bool, scale: float)
     if not is_cut_up(q, k, v, causal):
         return None
     (count, width), (length, outputs) = q.shape[-2:], v.shape[-2:]
-    out = np.empty((*q.shape[:-1], outputs), q.dtype)
+    # Heads that lie side by side for each token do so in the result, too: whoever puts them
+    # together copies nothing.
+    out = np.empty_like(q, shape=(*q.shape[:-1], outputs))
+    if out.strides[-1] != out.itemsize:
+        out = np.empty(out.shape, q.dtype)
     totals = np.empty(q.shape[:-1], q.dtype)
     spares = (width, length), (count, length), (count,)
     params = {"causal": causal, "scale": scale}

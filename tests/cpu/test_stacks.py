@@ -367,3 +367,26 @@ def test_attention_that_is_computed_otherwise():
         (q, k[:, :0], v[:, :0], False),
     ):
         assert small_attention.small_attention(*given, 1.0) is None
+
+
+@pytest.mark.parametrize("outputs", [8, 5])
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_heads_side_by_side_stay_so(dtype, outputs):
+    q, k, _ = heads(0, 2, 70, 3, 8, dtype)
+    v = heads(1, 2, 70, 3, outputs, dtype)[2]
+    for _ in range(4):
+        out = attention.attention(q, k, v, causal=True, scale=0.3)
+        in_order = [np.ascontiguousarray(x) for x in (q, k, v)]
+        plain = attention.attention(*in_order, causal=True, scale=0.3)
+        assert plain.flags.c_contiguous
+        np.testing.assert_array_equal(out, plain)
+        # Tokens with their heads in a row are no copy.
+        rows = out.transpose(0, 2, 1, 3).reshape(2, 70, 3 * outputs)
+        assert np.shares_memory(rows, out)
+        known()
+
+
+def test_columns_of_queries_are_no_columns_of_the_result():
+    q, k, v = (x.swapaxes(-1, -2).copy().swapaxes(-1, -2) for x in matrices(40, 40, 4, 4, "f"))
+    out = attention.attention(q, k, v, causal=True, scale=0.3)
+    assert out.strides[-1] == out.itemsize

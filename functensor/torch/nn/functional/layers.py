@@ -15,7 +15,7 @@ from ....primitives.core.errors import ShapeError, failure
 from ....primitives.core.registry import registry as ops
 from ....tensors import Tensor
 from ....tensors.autocasting import casting, in_half
-from ....tensors.biased_products import rows_with_bias
+from ....tensors.biased_layers import images_with_bias, rows_with_bias
 from ....tensors.functions.looked_at import check_between
 from ....tensors.functions.naming import error_of, with_words
 from ....tensors.functions.reductions import norm
@@ -113,10 +113,13 @@ def convolution(n: int) -> Callable[..., Any]:
             input, weight, bias = in_half(input, weight, bias)
         x, single = with_batch(name, input, n)
         places = padding.upper() if isinstance(padding, str) else spatial(padding, n)
+        fits = isinstance(bias, Tensor) and bias.shape == weight.shape[:1]
         out = pure.conv(
-            x, weight, bias, stride=spatial(stride, n), padding=places,
+            x, weight, None if fits else bias, stride=spatial(stride, n), padding=places,
             dilation=spatial(dilation, n), groups=groups,
         )  # fmt: skip
+        if fits:
+            out = images_with_bias(out, bias)
         return out[0] if single else out
 
     return with_words(

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arrays.nn_formulas import stacked_shape
 from ..restoring import reporting
-from .reductions import LONGEST_BLAS_RUN, ones
+from .reductions import LONGEST_BLAS_RUN, largest, ones, smallest
 from .stacks import over_stack
 
 if TYPE_CHECKING:
@@ -102,9 +102,15 @@ def filled_well(
 
 def are_right(totals: Buffer) -> bool:
     """Says by the sums of powers whether none has become infinite, and not all of a row zero."""
-    limit = np.finfo(totals.dtype)
-    low, high = np.sqrt(limit.tiny), np.sqrt(limit.max)
-    return bool(totals.min() >= low and totals.max() <= high)
+    low, high = bounds_of_totals(totals.dtype)
+    return bool(smallest(totals, axis=None) >= low and largest(totals, axis=None) <= high)
+
+
+@lru_cache(maxsize=4)
+def bounds_of_totals(dtype: DType) -> tuple[Any, Any]:
+    """Returns between which numbers sums of powers are neither too small nor too large."""
+    limit = np.finfo(dtype)
+    return np.sqrt(limit.tiny), np.sqrt(limit.max)
 
 
 def attend(

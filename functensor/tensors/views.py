@@ -26,6 +26,7 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, base_trace, slot, under
 from .grad_mode import GradMode, mode
 from .places import Recast, lies_in_order, repeats, would_share_memory
+from .short_views import short_view
 from .tape import TAPE, LeafNode, receiver_of
 
 if TYPE_CHECKING:
@@ -161,7 +162,11 @@ def taken(
 
 
 def viewing(
-    method: Callable[..., Any], recorded: bool = True, copies: bool = False, windows: bool = False
+    method: Callable[..., Any],
+    recorded: bool = True,
+    copies: bool = False,
+    windows: bool = False,
+    short: Callable[[Any, tuple[Any, ...]], Any] | None = None,
 ) -> Callable[..., Any]:
     """Returns a method of tensors whose results are views.
 
@@ -170,6 +175,7 @@ def viewing(
         recorded: whether gradients flow between the view and its base.
         copies: whether the method may copy; a copy is no view.
         windows: whether elements may lie in the view several times.
+        short: makes the same of a buffer, as `short_views` has it.
     """
 
     def view(self: Any, *args: Any, **options: Any) -> Any:
@@ -179,11 +185,12 @@ def viewing(
         if options:
             options = {name: _frozen(option) for name, option in options.items()}
         seen = self._data
-        if within(self):
+        out = None if short is None or options else short_view(self, seen, short, args)
+        if out is None and within(self):
             # Writes to a view of a tensor must not be lost in an array.
             with under(self.home):
                 out = method(self, *args, **options)
-        else:
+        elif out is None:
             out = method(self, *args, **options)
 
         def take(x: Any) -> Any:
@@ -221,8 +228,6 @@ class Overlapping:
 
     def __call__(self, x: Any) -> Any:
         return self.take(x)
-
-
 
 
 def within(x: Any) -> bool:

@@ -29,7 +29,14 @@ from .functions.indexing import as_elements
 from .functions.looked_at import check_divisor, with_masks, with_numbers
 from .grad_mode import mode, no_grad
 from .recast import as_dtype, conjugated, part
-from .short_views import at_key, in_shape, short_view, with_axes_swapped
+from .short_views import (
+    at_key,
+    flattened,
+    in_shape,
+    short_view,
+    with_axes_in_order,
+    with_axes_swapped,
+)
 from .strides import as_strided, unfold
 from .tape import LeafNode, receiver_of
 from .torch_memory import TorchMemory
@@ -362,9 +369,9 @@ class InPlace(TorchMemory):
     conj = conjugated
     reshape = viewing(TorchMemory.reshape, copies=True, short=in_shape)
     ravel = viewing(TorchMemory.ravel, copies=True)
-    flatten = viewing(TorchMemory.flatten, copies=True)
+    flatten = viewing(TorchMemory.flatten, copies=True, short=flattened)
     expand = viewing(TorchMemory.expand)
-    permute = viewing(TorchMemory.permute)
+    permute = viewing(TorchMemory.permute, short=with_axes_in_order)
     transpose = viewing(TorchMemory.transpose, short=with_axes_swapped)
     swapaxes = viewing(TorchMemory.swapaxes, short=with_axes_swapped)
     diagonal = viewing(_diagonal_view)

@@ -14,7 +14,9 @@ from ..traces.reverse import make_node
 from .grad_mode import mode
 from .tape import TAPE
 
-__all__ = ["at_key", "in_shape", "short_view", "with_axes_swapped"]
+__all__ = [
+    "at_key", "flattened", "in_shape", "short_view", "with_axes_in_order", "with_axes_swapped",
+]  # fmt: skip
 
 WHOLE_NUMBERS = frozenset({int})
 
@@ -56,6 +58,34 @@ def in_shape(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
     if prod(shape) != data.size or min(shape, default=0) < 0:
         return None
     return "reshape", {"shape": shape}, data.reshape(shape)
+
+
+def flattened(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
+    """Returns an array with axes in a row made into one, from the first to the last of two."""
+    rank = data.ndim
+    if len(args) > 2 or not WHOLE_NUMBERS.issuperset(map(type, args)):
+        return None
+    first, last = (*args, *(0, -1)[len(args) :])
+    if not (-rank <= first < rank and -rank <= last < rank):
+        return None
+    first, last = first % rank, last % rank
+    if first >= last:
+        return None
+    lengths = data.shape
+    shape = (*lengths[:first], prod(lengths[first : last + 1]), *lengths[last + 1 :])
+    return "reshape", {"shape": shape}, data.reshape(shape)
+
+
+def with_axes_in_order(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
+    """Returns an array with its axes in an order that is given as `in_shape` takes a shape."""
+    order = args[0] if len(args) == 1 and type(args[0]) is tuple else args
+    rank = data.ndim
+    if not WHOLE_NUMBERS.issuperset(map(type, order)) or not rank:
+        return None
+    axes = tuple([axis % rank for axis in order])
+    if sorted(axes) != [*range(rank)] or not -rank <= min(order) <= max(order) < rank:
+        return None
+    return "transpose", {"axes": axes}, data.transpose(axes)
 
 
 def with_axes_swapped(data: Any, args: tuple[Any, ...]) -> ShortResult | None:

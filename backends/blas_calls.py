@@ -80,26 +80,52 @@ def work_of(x: Shape, y: Shape) -> int:
     return prod(x[-2:]) * y[-1]
 
 
-# Multiplies matrices in parts, side by side, and two matrices by machine code; the CPU's backend
-# says how.
+# Multiplies matrices in parts, side by side; the CPU's backend says how.
 IN_PARTS: list[Callable[[Any, Any], Any]] = []
+# Multiplies two matrices by machine code, and adds a row to each row of their product.
 BY_CODE: list[Callable[..., Any]] = []
 
 
 def product(x: Buffer, y: Buffer) -> Any:
     """Returns ``x @ y`` of NumPy's arrays with axes, with the bits of BLAS."""
     if x.ndim == y.ndim == 2 and x.size * y.shape[1] in WORK_BY_CODE:
-        turned = x.flags.f_contiguous, y.flags.f_contiguous
-        if turned[0] and (turned[1] or y.flags.c_contiguous):
-            return BY_CODE[0](x.T, y.T if turned[1] else y, turned=turned)
-        if x.flags.c_contiguous and (turned[1] or y.flags.c_contiguous):
-            return BY_CODE[0](x, y.T if turned[1] else y, turned=turned)
+        turned = layout_by_code(x, y)
+        if turned is not None:
+            x, y = x.T if turned[0] else x, y.T if turned[1] else y
+            return BY_CODE[0](x, y, turned=turned)
     return by_blas(x, y)
+
+
+def biased_product(x: Buffer, y: Buffer, bias: Buffer) -> Any:
+    """Returns ``x @ y + bias`` of two matrices and a row, with the bits of BLAS and NumPy."""
+    if x.size * y.shape[1] in WORK_BY_CODE:
+        turned = layout_by_code(x, y)
+        if turned is not None:
+            x, y = x.T if turned[0] else x, y.T if turned[1] else y
+            return BY_CODE[1](x, y, bias, turned=turned)
+    out = by_blas(x, y)
+    return np.add(out, bias, out)
+
+
+def layout_by_code(x: Buffer, y: Buffer) -> tuple[bool, bool] | None:
+    """Returns which of two matrices machine code takes transposed; None where it takes neither."""
+    turned = x.flags.f_contiguous, y.flags.f_contiguous
+    if not (turned[1] or y.flags.c_contiguous):
+        return None
+    if turned[0]:
+        return turned
+    return (False, turned[1]) if x.flags.c_contiguous else None
 
 
 def of_turned(x: Buffer, y: Buffer, *, turned: tuple[bool, bool]) -> Any:
     """Returns the product by BLAS of two matrices, or of transposed ones."""
     return by_blas(x.T if turned[0] else x, y.T if turned[1] else y)
+
+
+def of_turned_and_biased(x: Buffer, y: Buffer, bias: Buffer, *, turned: tuple[bool, bool]) -> Any:
+    """Returns such a product with a row added to each of its rows."""
+    out = of_turned(x, y, turned=turned)
+    return np.add(out, bias, out)
 
 
 def by_blas(x: Buffer, y: Buffer) -> Any:

@@ -46,7 +46,10 @@ def _in_parts(x: Buffer, y: Buffer) -> Any:
 
 
 blas_calls.IN_PARTS.append(_in_parts)
-blas_calls.BY_CODE.append(by_machine_code("matrix_product", blas_calls.of_turned))
+blas_calls.BY_CODE += [
+    by_machine_code("matrix_product", blas_calls.of_turned),
+    by_machine_code("biased_product", blas_calls.of_turned_and_biased),
+]
 
 
 # What plans of machine code are made with, beside what all plans are made with.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -88,6 +89,14 @@ class Way:
         self.exact, self.tried = exact, tried
 
 
+@cache
+def pool_threads() -> Any:
+    """Returns what has the number of threads, which is loaded for large work only."""
+    from .plan.threads.pool import threads
+
+    return threads
+
+
 def key_of_plan(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
     """Returns the key of a primitive that a plan of its own may compute."""
     # NumPy raises within ``np.errstate(all="raise")``, plans do not.
@@ -123,10 +132,13 @@ def key_of_convolution(name: str, operands: Sequence[Any], params: Mapping[str, 
 
 
 def key_of_product(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
-    """Returns the key of a product of two matrices in C order."""
-    x, y = operands
+    """Returns the key of a product of two matrices in C order, to which a row may be added."""
+    x, y, *biases = operands
     if x.dtype != y.dtype or not y.flags.aligned or min(x.shape) < FEWEST_OF_A_PRODUCT:
         return None
+    for bias in biases:
+        if bias.dtype != x.dtype or not (bias.flags.c_contiguous and bias.flags.aligned):
+            return None
     if min(y.shape) < FEWEST_OF_A_PRODUCT:
         return None
     return key_of_shared(name, operands, params)
@@ -157,8 +169,6 @@ def has_channels_last(x: Buffer) -> bool:
 
 def key_of_choice(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
     """Returns the key of a primitive of elements that lie in the same order, without gaps."""
-    from .plan.threads.pool import threads  # only for large work
-
     first = operands[0]
     for x in operands:
         if type(x) is not np.ndarray or x.dtype != first.dtype:
@@ -167,7 +177,7 @@ def key_of_choice(name: str, operands: Sequence[Any], params: Mapping[str, Any])
             return None
     if flat_in_memory(*operands) is None:
         return None
-    return name, threads.number, first.dtype.char, first.size
+    return name, pool_threads().number, first.dtype.char, first.size
 
 
 def plan_of_elements(
@@ -196,13 +206,11 @@ def plan_of_elements(
 
 def key_of_shared(name: str, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
     """Returns the key of a primitive whose work threads share; None where memory lies oddly."""
-    from .plan.threads.pool import threads  # only for large work
-
     x = operands[0]
     if not (x.flags.aligned and x.dtype.isnative):
         return None
     shapes = [y.shape for y in operands]
-    return name, threads.number, x.dtype.char, *shapes, *params.values()
+    return name, pool_threads().number, x.dtype.char, *shapes, *params.values()
 
 
 def maker_in(module: str, function: str) -> Callable[[], Callable[..., Any]]:
@@ -224,7 +232,7 @@ OWN_PRODUCTS = Way(
     1, key_of_product, maker_in(".plan.native.eager_matrices", "own_product"), tried=True
 )
 EAGER_WAYS = {
-    "matrix_product": OWN_PRODUCTS,
+    **dict.fromkeys(("matrix_product", "biased_product"), OWN_PRODUCTS),
     **dict.fromkeys(CHOICES_OF_WAYS, CHOSEN),
     **dict.fromkeys(PLANNED, PLANS),
     **dict.fromkeys(CONVOLUTIONS, CONVOLVED),

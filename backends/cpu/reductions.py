@@ -36,6 +36,9 @@ INNER_LOOP_LENGTH = 1024
 LONGEST_SHORT_ROW = 32
 
 add_up: Any = np.add.reduce
+# The methods of arrays get to these by Python.
+largest: Any = np.maximum.reduce
+smallest: Any = np.minimum.reduce
 
 
 @lru_cache(maxsize=256)
@@ -44,6 +47,13 @@ def ones(length: int, dtype: DType) -> Buffer:
     ones = np.ones(length, dtype)
     ones.flags.writeable = False
     return ones
+
+
+@lru_cache(maxsize=16)
+def safe_exponents(dtype: DType) -> tuple[Any, Any]:
+    """Returns up to which number exp is far from overflow, and what sums of it are large enough."""
+    limit = np.finfo(dtype)
+    return 0.5 * np.log(limit.max), np.sqrt(limit.tiny)
 
 
 def sum(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) -> Any:
@@ -67,12 +77,16 @@ def sum(x: Buffer, *, axis: Axes, keepdims: bool, dtype: DType | None = None) ->
         axes = tuple(sorted(order.index(a) for a in axis))
         out = sum(ordered, axis=axes, keepdims=True).transpose(np.argsort(order))
         return out if keepdims else out.squeeze(axis)[()]
+    shape, last = x.shape, x.ndim - 1
+    if axis == (last,) and 0 < shape[last] <= LONGEST_BLAS_RUN:
+        length = shape[last]
+        out = added_up(x.reshape(-1, length), ones(length, x.dtype))
+        return out.reshape((*shape[:last], 1) if keepdims else shape[:last])[()]
     # The last run of neighbouring axes is summed first.
     start = len(axis) - 1
     while start and axis[start - 1] == axis[start] - 1:
         start -= 1
     first, last = axis[start], axis[-1]
-    shape = x.shape
     out = _sum_middle(
         x.reshape(prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :]))
     ).reshape(shape[:first] + shape[last + 1 :])
@@ -195,11 +209,11 @@ def _exponentials(x: Buffer, axis: Axes) -> tuple[Any, Any, Any, Any]:
     for it and -inf for all else, which has the limit as its softmax.
     """
     if x.size >= FEWEST_ELEMENTS_BY_BLAS:
-        limit = np.finfo(x.dtype)
-        if x.max() <= 0.5 * np.log(limit.max):
+        most, least = safe_exponents(x.dtype)
+        if largest(x, axis=None) <= most:
             powers = np.exp(x)
             sums = sum(powers, axis=axis, keepdims=True)
-            if sums.min() >= np.sqrt(limit.tiny):
+            if smallest(sums, axis=None) >= least:
                 return powers, sums, None, x
     shift = reduced_extremum(np.maximum, x, axis, True, initial=-np.inf)
     finite = np.isfinite(shift)
@@ -251,7 +265,7 @@ def logsumexp(x: Buffer, *, axis: Axes, keepdims: bool) -> Buffer:
         if shift is not None:
             out = out + shift
     if not keepdims:
-        out = np.asarray(out).reshape(tuple(n for i, n in enumerate(values.shape) if i not in axis))
+        out = np.asarray(out).reshape([n for i, n in enumerate(values.shape) if i not in axis])
     return _back(out, x)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arrays.nn_formulas import stacked_shape
 from ..restoring import reporting
-from .reductions import LONGEST_BLAS_RUN, ones
+from .reductions import LONGEST_BLAS_RUN, largest, ones, smallest
 from .stacks import over_stack
 
 if TYPE_CHECKING:
@@ -37,7 +37,11 @@ def small_attention(q: Buffer, k: Buffer, v: Buffer, causal: bool, scale: float)
     if not is_cut_up(q, k, v, causal):
         return None
     (count, width), (length, outputs) = q.shape[-2:], v.shape[-2:]
-    out = np.empty((*q.shape[:-1], outputs), q.dtype)
+    # Heads that lie side by side for each token do so in the result, too: whoever puts them
+    # together copies nothing.
+    out = np.empty_like(q, shape=(*q.shape[:-1], outputs))
+    if out.strides[-1] != out.itemsize:
+        out = np.empty(out.shape, q.dtype)
     totals = np.empty(q.shape[:-1], q.dtype)
     spares = (width, length), (count, length), (count,)
     params = {"causal": causal, "scale": scale}
@@ -98,9 +102,15 @@ def filled_well(
 
 def are_right(totals: Buffer) -> bool:
     """Says by the sums of powers whether none has become infinite, and not all of a row zero."""
-    limit = np.finfo(totals.dtype)
-    low, high = np.sqrt(limit.tiny), np.sqrt(limit.max)
-    return bool(totals.min() >= low and totals.max() <= high)
+    low, high = bounds_of_totals(totals.dtype)
+    return bool(smallest(totals, axis=None) >= low and largest(totals, axis=None) <= high)
+
+
+@lru_cache(maxsize=4)
+def bounds_of_totals(dtype: DType) -> tuple[Any, Any]:
+    """Returns between which numbers sums of powers are neither too small nor too large."""
+    limit = np.finfo(dtype)
+    return np.sqrt(limit.tiny), np.sqrt(limit.max)
 
 
 def attend(

@@ -32,6 +32,7 @@ __all__ = [
     "is_listed",
     "known_stacks",
     "over_stack",
+    "stack_run",
 ]
 
 PRODUCTS_OF_LISTS = f"{__package__}.plan.threads.eager_products"
@@ -96,12 +97,16 @@ class StackCalls:
         spares: Sequence[Shape],
         params: Mapping[str, Any],
     ) -> None:
-        from ..native.call_lists import list_runner
+        from ..native.call_lists import MOST_LISTED_ARRAYS, list_runner
         from .noted_calls import NotNoted, noted_calls
 
         run = list_runner()
         if run is None:
             raise NotNoted("no machine code")
+        # The spare memory is one more array.
+        self.missing = MOST_LISTED_ARRAYS - len(layouts) - 1
+        if self.missing < 0:
+            raise NotNoted("too many arrays")
         self.run, self.products = run, import_module(PRODUCTS_OF_LISTS)
         self.pool = import_module(POOL_OF_LISTS)
         self.notes, self.spare = noted_calls(kernel, layouts, dtype, spares, params)
@@ -111,7 +116,7 @@ class StackCalls:
     def __repr__(self) -> str:
         return f"<{self.notes} for each item>"
 
-    def _described(self, arrays: Sequence[Buffer], stack: int, key: Any) -> Described:
+    def described(self, arrays: Sequence[Buffer], stack: int, key: Any) -> Described:
         """Returns what describes the run for arrays whose first axes are those of a stack."""
         found = self.stacks.get(key)
         if found is None:
@@ -139,25 +144,28 @@ class StackCalls:
 
         Arrays of one key have the same shapes and strides.
         """
+        return self.run_described(arrays, self.described(arrays, stack, key))
+
+    def run_described(self, arrays: Sequence[Buffer], described: Described) -> int:
+        """Does the same for arrays whose memories lie as is described."""
         products = self.products
-        words, begins, parts, times = self._described(arrays, stack, key)
-        spare = stack_memory.bytes(parts * self.spare)
-        addresses = [x.__array_interface__["data"][0] for x in (*arrays, spare)]
-        places = np.empty(1 + begins.size, np.int64)
-        np.add(begins, [*addresses, 0], out=places[1:].reshape(begins.shape))
+        words, begins, parts, times = described
+        spare, told = stack_memory.bytes(parts * self.spare), np.empty(1, np.int64)
+        operands = words, begins, told
+        others = *arrays, *[spare] * (1 + self.missing)
         begun = perf_counter()
         # Several threads may have measured the last one.
         known = len(times) >= RUNS_ALONE
         balance = products.balance
         shares = known and begun >= balance.rests_until and not self.pool.has_callers()
         number = min(self.pool.threads.number, parts) if shares else 1
-        products.multiplied(self.run, (words, places), number)
+        products.multiplied(self.run, operands, number, others)
         end = perf_counter()
         if number > 1:
             balance.add(min(times) - (end - begun), end)
         elif not known:
             times.append(end - begun)
-        return int(places[0])
+        return int(told[0])
 
 
 class KnownKind:
@@ -280,7 +288,7 @@ def is_listed(
 ) -> bool:
     """Does the same by a list of calls, if there is one; False where NumPy is to do it."""
     arrays = [*operands, *results]
-    key = kernel, stack, *params.items(), *[(x.shape, x.strides, x.dtype) for x in arrays]
+    key = key_of_stack(kernel, arrays, params, stack)
     known = known_stacks.get(key)
     if known is None:
         plain = [x.dtype.char in "fd" and x.dtype.isnative for x in arrays]
@@ -324,6 +332,40 @@ def kind_of_stack(
     known = known_stacks.setdefault(shared, KnownKind())
     known_stacks[key] = known
     return known
+
+
+def stack_run(
+    kernel: Callable[..., None], arrays: Sequence[Buffer], params: Mapping[str, Any], stack: int
+) -> Callable[[Sequence[Buffer]], bool] | None:
+    """Returns what runs the list of a kernel for arrays that lie as these do; None without a list.
+
+    It takes arrays of any shapes whose memories lie so, and says as `is_listed` if it has run.
+
+    Args:
+        kernel, params, stack: see `over_stack`.
+        arrays: the operands and results.
+    """
+    key = key_of_stack(kernel, arrays, params, stack)
+    known = known_stacks.get(key)
+    calls = None if known is None else known.calls
+    if calls is None:
+        return None
+    described = calls.described(arrays, stack, key)
+
+    def run(given: Sequence[Buffer]) -> bool:
+        if not all([x.flags.aligned for x in given]):  # noqa: C419 - quicker
+            return False
+        told = calls.run_described(given, described)
+        return not told or set(np.geterr().values()) == {"ignore"}
+
+    return run
+
+
+def key_of_stack(
+    kernel: Callable[..., None], arrays: Sequence[Buffer], params: Mapping[str, Any], stack: int
+) -> tuple[Any, ...]:
+    """Returns what tells kernels for stacks apart that lie in different ways."""
+    return kernel, stack, *params.items(), *[(x.shape, x.strides, x.dtype) for x in arrays]
 
 
 def has_listed_blocks(

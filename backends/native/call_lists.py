@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CALL_WORDS", "HEAD_WORDS_OF_LIST", "MOST_CALL_DIMS", "MOST_CALL_OPERANDS", "MOST_CALL_STRIDES",
-    "list_runner",
+    "MOST_LISTED_ARRAYS", "list_runner",
 ]  # fmt: skip
 
 # The words that describe a run: how many parts it has, how many items in all and in a part, how
@@ -39,10 +39,15 @@ OPERANDS_PLACE = DIMS_PLACE + MOST_CALL_DIMS
 STRIDES_PLACE = OPERANDS_PLACE + 3 * MOST_CALL_OPERANDS
 CALL_WORDS = STRIDES_PLACE + MOST_CALL_STRIDES
 
-# The places are those of all memories of all items; the first word gets what is told of the
-# arithmetic.
+# How many arrays an item may lie in, its spare memory beside them.
+MOST_LISTED_ARRAYS = 12
+# The objects in front of these: the words, where every item's memories begin in the arrays, the
+# word that gets what is told of the arithmetic, and the team's memory.
+OBJECTS_OF_LIST = 4
+
+# The arguments are the memories of these objects but the team's, and those of the arrays.
 LIST_TEXT = """
-define internal void @run_items(ptr %words, ptr %places, i64 %part) noinline {{
+define internal void @run_items(ptr %words, ptr %arguments, i64 %part) noinline {{
 entry:
   %args = alloca ptr, i64 {operands}, align 16
 {head}
@@ -50,7 +55,9 @@ entry:
   %behind = add i64 %first, %in_part
   %end = call i64 @llvm.smin.i64(i64 %behind, i64 %items)
   %list = getelementptr i64, ptr %words, i64 {head_words}
-  %table = getelementptr i64, ptr %places, i64 1
+  %table_place = getelementptr ptr, ptr %arguments, i64 1
+  %table = load ptr, ptr %table_place, align 8
+  %arrays = getelementptr ptr, ptr %arguments, i64 3
   br label %item_head
 item_head:
   %item = phi i64 [ %first, %entry ], [ %next_item, %item_end ]
@@ -58,7 +65,7 @@ item_head:
   br i1 %more, label %item_body, label %done
 item_body:
   %row = mul i64 %item, %memories
-  %bases = getelementptr ptr, ptr %table, i64 %row
+  %bases = getelementptr i64, ptr %table, i64 %row
   br label %call_head
 call_head:
   %i = phi i64 [ 0, %item_body ], [ %next_i, %call_end ]
@@ -97,18 +104,21 @@ done:
 
 define internal void @run_part(ptr %arguments, i64 %part) noinline {{
   %words = load ptr, ptr %arguments, align 8
-  %second = getelementptr ptr, ptr %arguments, i64 1
-  %places = load ptr, ptr %second, align 8
+  %third = getelementptr ptr, ptr %arguments, i64 2
+  %said_place = load ptr, ptr %third, align 8
 {noted_call}
 }}"""
 
 READ_TEXT = """  %memory_place{i} = getelementptr i64, ptr %own, i64 {at}
   %memory{i} = load i64, ptr %memory_place{i}, align 8
-  %base_place{i} = getelementptr ptr, ptr %bases, i64 %memory{i}
-  %base{i} = load ptr, ptr %base_place{i}, align 8
+  %array_place{i} = getelementptr ptr, ptr %arrays, i64 %memory{i}
+  %array{i} = load ptr, ptr %array_place{i}, align 8
+  %base_place{i} = getelementptr i64, ptr %bases, i64 %memory{i}
+  %base{i} = load i64, ptr %base_place{i}, align 8
   %begin_place{i} = getelementptr i64, ptr %own, i64 {begin}
   %begin{i} = load i64, ptr %begin_place{i}, align 8
-  %start{i} = getelementptr i8, ptr %base{i}, i64 %begin{i}
+  %distance{i} = add i64 %base{i}, %begin{i}
+  %start{i} = getelementptr i8, ptr %array{i}, i64 %distance{i}
   %step_place{i} = getelementptr i64, ptr %own, i64 {step}
   %step{i} = load i64, ptr %step_place{i}, align 8"""
 
@@ -117,18 +127,21 @@ SET_TEXT = """  %moved{i} = mul i64 %time, %step{i}
   %args_place{i} = getelementptr ptr, ptr %args, i64 {i}
   store ptr %operand{i}, ptr %args_place{i}, align 8"""
 
+# The last memory of an item is all that there is, which begins nowhere.
 RUN_TEXT = """
 define i64 @run_list(ptr %objects) {{
 entry:
-  %arguments = alloca ptr, i64 2, align 16
+  %arguments = alloca ptr, i64 {arguments}, align 16
 {loads}
-  store ptr %data0, ptr %arguments, align 8
-  %second = getelementptr ptr, ptr %arguments, i64 1
-  store ptr %data1, ptr %second, align 8
-  store i64 0, ptr %data1, align 8
+  %memories_place = getelementptr i64, ptr %data0, i64 3
+  %memories = load i64, ptr %memories_place, align 8
+  %number = add i64 %memories, 2
+  %last = getelementptr ptr, ptr %arguments, i64 %number
+  store ptr null, ptr %last, align 8
+  store i64 0, ptr %data2, align 8
   %parts = load i64, ptr %data0, align 8
 {shared}
-  %told = load atomic i64, ptr %data1 acquire, align 8
+  %told = load atomic i64, ptr %data2 acquire, align 8
   ret i64 %told
 }}"""
 
@@ -136,9 +149,10 @@ entry:
 def list_text() -> str:
     """Returns the text of the function that runs a list.
 
-    It takes the words that describe the run, the places of memories, and the team's memory. It
+    It takes the objects of a list, and behind them arrays, of which there are always as many. It
     returns 0 if nothing was told.
     """
+    objects = OBJECTS_OF_LIST + MOST_LISTED_ARRAYS
     head = []
     for i, word in enumerate(["parts", "items", "in_part", "memories", "calls"]):
         head += [
@@ -153,11 +167,17 @@ def list_text() -> str:
         call_words=CALL_WORDS, dims=DIMS_PLACE, strides=STRIDES_PLACE,
         read_operands="\n".join(read),
         set_operands="\n".join(SET_TEXT.format(i=i) for i in operands),
-        noted_call=noted_call("@run_items(ptr %words, ptr %places, i64 %part)", "%places"),
+        noted_call=noted_call("@run_items(ptr %words, ptr %arguments, i64 %part)", "%said_place"),
     )  # fmt: skip
     module, call = Module(), Lines()
-    shared_call(call, module, "%data2", "run_part", "%arguments", "%parts")
-    run = RUN_TEXT.format(loads=memory_loads(3), shared="\n".join(call.text))
+    shared_call(call, module, "%data3", "run_part", "%arguments", "%parts")
+    arguments = [0, 1, 2, *range(OBJECTS_OF_LIST, objects)]
+    # The arrays have one place more, for the memory that begins nowhere.
+    run = RUN_TEXT.format(
+        arguments=objects,
+        loads=memory_loads(objects, arguments),
+        shared="\n".join(call.text),
+    )
     declared = ["declare i64 @llvm.smin.i64(i64, i64)", *FLAG_FUNCTIONS.values()]
     return FEW_PASSES + "\n".join(declared) + "\n" + module.text(part, run)
 
@@ -172,6 +192,7 @@ def list_runner() -> ObjectsCall | None:
         return None
     try:
         server()
-        return objects_call(machine_code(list_text(), ["run_list"]), "run_list", 3)
+        objects = OBJECTS_OF_LIST + MOST_LISTED_ARRAYS
+        return objects_call(machine_code(list_text(), ["run_list"]), "run_list", objects)
     except (NativeUnavailable, NotCompiled):
         return None

@@ -23,8 +23,10 @@ from .team import shared_call
 __all__ = ["PRODUCT_FUNCTION", "PRODUCT_OBJECTS", "MatrixProduct", "own_product_text", "room_words"]
 
 PRODUCT_FUNCTION = "own_product"
-# The objects that the function takes: the factors, the result, its room, and the team's memory.
+# The objects that the function takes: the factors, the result, its room, what may be added to each
+# row, and the team's memory.
 PRODUCT_OBJECTS = ("x", "y", "out", "room", "team")
+BIASED_PRODUCT_OBJECTS = ("x", "y", "out", "room", "bias", "team")
 # The room begins with a word of what the processor has told, and leads to a line of the cache.
 LINE_BYTES, ROOM_WORD_BYTES = 64, 8
 VECTORS_OF_A_PANEL = 2
@@ -50,6 +52,7 @@ class MatrixProduct(NamedTuple):
         begins_with_zero: whether the sum of the first block is added to 0 as well.
         vector_bytes: the size of a register.
         threads: how many threads may share it.
+        biased: whether a row of numbers is added to each row of the product.
     """
 
     itemsize: int
@@ -59,6 +62,12 @@ class MatrixProduct(NamedTuple):
     begins_with_zero: bool
     vector_bytes: int
     threads: int
+    biased: bool = False
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """The objects that the function takes."""
+        return BIASED_PRODUCT_OBJECTS if self.biased else PRODUCT_OBJECTS
 
     @property
     def lanes(self) -> int:
@@ -114,7 +123,7 @@ define internal void @product_part(ptr %arguments, i64 %part) noinline {{
 }}
 define i64 @{function}(ptr %objects) {{
 entry:
-  %arguments = alloca ptr, i64 4, align 16
+  %arguments = alloca ptr, i64 {count}, align 16
 {loads}
   store i64 0, ptr %data3, align 8
   %same = icmp eq ptr %data0, %data1
@@ -130,18 +139,20 @@ share:
 
 
 def own_product_text(product: MatrixProduct) -> str:
-    """Returns the text of the function of a product, of the objects of `PRODUCT_OBJECTS`.
+    """Returns the text of the function of a product, of its objects.
 
     The room's first word then has what was told of the arithmetic.
     """
     module, call = Module(), Lines()
-    shared_call(
-        call, module, "%data4", "product_part", "%arguments", product.panels * product.row_blocks
-    )
+    # The team comes last, and is no argument of parts.
+    count = len(product.objects) - 1
+    parts = product.panels * product.row_blocks
+    shared_call(call, module, f"%data{count}", "product_part", "%arguments", parts)
     share = OWN_PRODUCT_TEXT.format(
         function=PRODUCT_FUNCTION,
         noted_call=noted_call("@product_panel(ptr %arguments, i64 %part)", "%said_place"),
-        loads=memory_loads(len(PRODUCT_OBJECTS), range(4)),
+        count=count,
+        loads=memory_loads(count + 1, range(count)),
         shared="\n".join(call.text),
         at_one_place=AT_ONE_PLACE,
     )
@@ -187,7 +198,7 @@ class PanelWriter:
         lines = self.lines = Lines()
         lines.begin("entry")
         places = []
-        for i in range(4):
+        for i in range(len(product.objects) - 1):
             reference = lines.let(f"getelementptr ptr, ptr %arguments, i64 {i}")
             places.append(lines.let(f"load ptr, ptr {reference}, align 8"))
         panel = lines.let(f"udiv i64 %part, {product.row_blocks}")
@@ -199,7 +210,7 @@ class PanelWriter:
         begin = lines.let(f"and i64 {line}, {-LINE_BYTES}")
         own = lines.let(f"mul i64 %part, {product.panel_bytes}")
         room = lines.let(f"inttoptr i64 {lines.let(f'add i64 {begin}, {own}')} to ptr")
-        given = ", ".join([f"ptr {x}" for x in (*places[:3], room)])
+        given = ", ".join([f"ptr {x}" for x in (*places[:3], room, *places[4:])])
         given += f", i64 {column}, i64 {edges[0]}, i64 {edges[1]}"
         if whole and rest:
             is_whole = lines.let(f"icmp ult i64 {panel}, {whole}")
@@ -263,6 +274,7 @@ class PanelWriter:
         lines.add("ret void")
         self.declared.update(lines.declared)
         given = "ptr noalias %x, ptr noalias %y, ptr noalias %out, ptr noalias %room"
+        given += ", ptr noalias %bias" * product.biased
         head = (
             f"define internal void @{name}({given}, i64 %column, i64 %low, i64 %high) noinline {{"
         )
@@ -283,9 +295,11 @@ class PanelWriter:
         left = self.at("%x", lines.let(f"mul i64 {row}, {self.x_steps[0]}"))
         begin = lines.let(f"mul i64 {row}, {self.product.sizes[1]}")
         out = self.at("%out", lines.let(f"add i64 {begin}, %column"))
+        bias = self.at("%bias", "%column") if self.product.biased else ""
         first = 0
         for terms in self.product.sums:
             sums = self.sums(left, rows, width, factor, step, first, terms)
+            ends = first + terms == self.product.sizes[2]
             for i, own in enumerate(sums):
                 for number, total in enumerate(own):
                     place = self.at(out, str(i * self.product.sizes[1] + number * self.lanes))
@@ -294,6 +308,9 @@ class PanelWriter:
                         total = lines.let(f"fadd {self.vector} {self.load(place, lanes)}, {total}")
                     elif self.product.begins_with_zero:
                         total = lines.let(f"fadd {self.vector} {total}, zeroinitializer")
+                    if ends and self.product.biased:
+                        added = self.load(self.at(bias, str(number * self.lanes)), lanes)
+                        total = lines.let(f"fadd {self.vector} {total}, {added}")
                     self.store(total, place, lanes)
             first += terms
 

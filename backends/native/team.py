@@ -275,9 +275,7 @@ def shared_call(
         pause=name, given=given, rest=yielding_call(), soon=LOOKS_BEFORE_REST, **places
     )
     module.declared.update(yielding_declaration())
-    lines.add(
-        f"call void @team_share(ptr {team}, ptr @{function}, ptr {arguments}, i64 {parts})"
-    )
+    lines.add(f"call void @team_share(ptr {team}, ptr @{function}, ptr {arguments}, i64 {parts})")
 
 
 def opened_and_closed(lines: Lines, module: Module, object_place: int) -> None:
@@ -309,6 +307,7 @@ class Team:
 
     Attributes:
         memory: the array.
+        address: where it lies.
     """
 
     # Those that nobody uses now.
@@ -316,6 +315,7 @@ class Team:
 
     def __init__(self) -> None:
         self.memory: Any = never_freed(np.zeros((TOLD_PLACE + APART) // 8, np.uintp))
+        self.address = int(self.memory.ctypes.data)
 
     @classmethod
     def taken(cls, helped: bool) -> Self:
@@ -343,7 +343,7 @@ class TeamOfPieces(Team):
 
     def show(self) -> None:
         """Lays it on the desk."""
-        desk[PLACE_OF_PIECES // 8] = self.memory.ctypes.data
+        desk[PLACE_OF_PIECES // 8] = self.address
 
 
 def serve_teams() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
 
+from ..backends.annotations import DType
 from ..numpy.creation import asarray
 from ..primitives.core.annotations import ArrayLike, of_arrays
 from ..primitives.core.annotations import operations as ops
@@ -58,19 +60,16 @@ def attention(
     [0.0, 1.0]
     """
     operands = [asarray(x) for x in (q, k, v)]
-    dtype = result_type(*(x.dtype for x in operands))
-    if dtype.kind == "c":
-        wrong = next(x for x in operands if x.dtype.kind == "c")
-        raise TypeError(f"attention takes real queries, keys and values, not {describe(wrong)}")
-    if dtype.kind in "biu":
-        dtype = np.dtype(float)
+    dtype = common_dtype(operands)
     shapes = [x.shape for x in operands]
     if min(map(len, shapes)) < 2:
         raise _misfit(shapes)
-    try:
-        lead = np.broadcast_shapes(*(shape[:-2] for shape in shapes))
-    except ValueError:
-        raise _misfit(shapes) from None
+    lead, *leads = [shape[:-2] for shape in shapes]
+    if leads != [lead, lead]:
+        try:
+            lead = np.broadcast_shapes(lead, *leads)
+        except ValueError:
+            raise _misfit(shapes) from None
     for i, x in enumerate(operands):
         if x.dtype != dtype:
             x = ops.astype(x, dtype)
@@ -91,6 +90,20 @@ def attention(
     return attend.bind(
         operands, {"causal": bool(causal), "scale": float(scale), "learned": learned}
     )
+
+
+def common_dtype(operands: Sequence[Array]) -> DType:
+    """Returns the dtype in which attention of queries, keys and values is computed.
+
+    Raises:
+        TypeError: they are complex.
+    """
+    first, *others = [x.dtype for x in operands]
+    dtype = first if others == [first, first] else result_type(first, *others)
+    if dtype.kind == "c":
+        wrong = next(x for x in operands if x.dtype.kind == "c")
+        raise TypeError(f"attention takes real queries, keys and values, not {describe(wrong)}")
+    return np.dtype(float) if dtype.kind in "biu" else dtype
 
 
 def _misfit(shapes: list[tuple[int, ...]]) -> ShapeError:

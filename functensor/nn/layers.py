@@ -153,31 +153,47 @@ def _affine(
     return x
 
 
+def _normalised_rows(
+    rows: Array, weight: ArrayLike | None, bias: ArrayLike | None, params: dict[str, Any]
+) -> Array:
+    """Normalises over the last axis, and applies the weight, and the bias beside a weight."""
+    if weight is None:
+        return normalize.bind((rows,), params)
+    row = rows.shape[-1:]
+    affine = (weight,) if bias is None else (weight, bias)
+    fitting = [v if shape_of(v) == row else ops.reshape(v, row) for v in affine]
+    return affine_normalize.bind((rows, *fitting), params)
+
+
+def is_last(axis: Axis) -> bool:
+    """Says whether an axis is given as the last one, as it mostly is."""
+    if type(axis) is tuple and len(axis) == 1:
+        axis = axis[0]
+    return type(axis) is int and axis == -1
+
+
 def _normalised_over_axes(
     x: Array, weight: ArrayLike | None, bias: ArrayLike | None, axis: Axis, params: dict[str, Any]
 ) -> Array:
     """Normalises over axes, which the primitives do for rows, and applies weight and bias."""
-    axes = canonical_axes(axis, len(x.shape))
-    others = [i for i in range(len(x.shape)) if i not in axes]
+    shape = x.shape
+    if shape and is_last(axis) and (weight is not None or bias is None):
+        return _normalised_rows(x, weight, bias, params)
+    axes = canonical_axes(axis, len(shape))
+    others = [i for i in range(len(shape)) if i not in axes]
     order = (*others, *axes)
     turned = x if order == tuple(range(len(order))) else ops.transpose(x, order)
-    row = prod([x.shape[i] for i in axes])
+    row = prod([shape[i] for i in axes])
     single = len(axes) == 1
-    rows = turned if single else ops.reshape(turned, (*(x.shape[i] for i in others), row))
-    if weight is None:
-        out = normalize.bind((rows,), params)
-        affine = []
-    else:
-        affine = [weight] if bias is None else [weight, bias]
-        affine = [v if shape_of(v) == (row,) else ops.reshape(v, (row,)) for v in affine]
-        out = affine_normalize.bind((rows, *affine), params)
+    rows = turned if single else ops.reshape(turned, (*(shape[i] for i in others), row))
+    out = _normalised_rows(rows, weight, bias, params)
     if not single:
         out = ops.reshape(out, turned.shape)
     if turned is not x:
         out = ops.transpose(out, sorted(range(len(order)), key=order.__getitem__))
-    if bias is not None and not affine:
-        shape = tuple([n if i in axes else 1 for i, n in enumerate(x.shape)])
-        out = ops.add(out, ops.reshape(bias, shape))
+    if bias is not None and weight is None:
+        own = tuple([n if i in axes else 1 for i, n in enumerate(shape)])
+        out = ops.add(out, ops.reshape(bias, own))
     return out
 
 

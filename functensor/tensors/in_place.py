@@ -29,6 +29,14 @@ from .functions.indexing import as_elements
 from .functions.looked_at import check_divisor, with_masks, with_numbers
 from .grad_mode import mode, no_grad
 from .recast import as_dtype, conjugated, part
+from .short_views import (
+    at_key,
+    flattened,
+    in_shape,
+    short_view,
+    with_axes_in_order,
+    with_axes_swapped,
+)
 from .strides import as_strided, unfold
 from .tape import LeafNode, receiver_of
 from .torch_memory import TorchMemory
@@ -101,7 +109,7 @@ _diagonal_view.__name__ = _diagonal_view.__qualname__ = "diagonal"
 WRAPPER_CODES.add(_diagonal_view.__code__)
 
 
-view_in_shape = viewing(TorchMemory.view)
+view_in_shape = viewing(TorchMemory.view, short=in_shape)
 
 
 def _view(self: Any, *shape: Any, **options: Any) -> Any:
@@ -339,6 +347,9 @@ class InPlace(TorchMemory):
                 found: Any = super().__getitem__(axes.integers)
                 return super(InPlace, found).__getitem__(axes.arrays).contiguous()
         seen = self._data
+        view = short_view(self, seen, at_key, (key,))
+        if view is not None:
+            return taken(self, view, seen, None, key)
         if within(self):
             with under(self.home):
                 return taken(self, super().__getitem__(key), seen, None, key)
@@ -356,13 +367,13 @@ class InPlace(TorchMemory):
     imag: Any = part("imag", "The imaginary part; 0 where the tensor is real.")
     view: Any = _view
     conj = conjugated
-    reshape = viewing(TorchMemory.reshape, copies=True)
+    reshape = viewing(TorchMemory.reshape, copies=True, short=in_shape)
     ravel = viewing(TorchMemory.ravel, copies=True)
-    flatten = viewing(TorchMemory.flatten, copies=True)
+    flatten = viewing(TorchMemory.flatten, copies=True, short=flattened)
     expand = viewing(TorchMemory.expand)
-    permute = viewing(TorchMemory.permute)
-    transpose = viewing(TorchMemory.transpose)
-    swapaxes = viewing(TorchMemory.swapaxes)
+    permute = viewing(TorchMemory.permute, short=with_axes_in_order)
+    transpose = viewing(TorchMemory.transpose, short=with_axes_swapped)
+    swapaxes = viewing(TorchMemory.swapaxes, short=with_axes_swapped)
     diagonal = viewing(_diagonal_view)
     t = viewing(TorchMemory.t)
     unsqueeze = viewing(TorchMemory.unsqueeze)

@@ -26,6 +26,7 @@ from ..primitives.core.registry import registry as ops
 from ..primitives.core.trace import RAW, base_trace, slot, under
 from .grad_mode import GradMode, mode
 from .places import Recast, lies_in_order, repeats, would_share_memory
+from .short_views import short_view
 from .tape import TAPE, LeafNode, receiver_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ __all__ = [
     "taken", "viewing", "views_of", "within", "without_graph",
 ]  # fmt: skip
 
+# The types of numbers, of which no argument has to be frozen.
+NUMBERS = frozenset({bool, int})
 # Threads may take the first view of one tensor at the same time.
 writing_views = threading.Lock()
 
@@ -128,7 +131,9 @@ def taken(
         key: what the base was indexed by.
         recorded: whether gradients flow between the two.
     """
-    if view is base or not isinstance(view, TAPE.tracer) or is_replaced(view, base):
+    if view is base or not isinstance(view, TAPE.tracer):
+        return view
+    if slot.trace is not None and is_replaced(view, base):
         return view
     views = getattr(base, "_views", None)
     if views is None:
@@ -157,7 +162,11 @@ def taken(
 
 
 def viewing(
-    method: Callable[..., Any], recorded: bool = True, copies: bool = False, windows: bool = False
+    method: Callable[..., Any],
+    recorded: bool = True,
+    copies: bool = False,
+    windows: bool = False,
+    short: Callable[[Any, tuple[Any, ...]], Any] | None = None,
 ) -> Callable[..., Any]:
     """Returns a method of tensors whose results are views.
 
@@ -166,19 +175,22 @@ def viewing(
         recorded: whether gradients flow between the view and its base.
         copies: whether the method may copy; a copy is no view.
         windows: whether elements may lie in the view several times.
+        short: makes the same of a buffer, as `short_views` has it.
     """
 
     def view(self: Any, *args: Any, **options: Any) -> Any:
         # The view may be taken anew later, after a list of lengths was changed.
-        args = tuple(map(_frozen, args)) if args else args
+        if not NUMBERS.issuperset(map(type, args)):
+            args = tuple(map(_frozen, args))
         if options:
             options = {name: _frozen(option) for name, option in options.items()}
         seen = self._data
-        if within(self):
+        out = None if short is None or options else short_view(self, seen, short, args)
+        if out is None and within(self):
             # Writes to a view of a tensor must not be lost in an array.
             with under(self.home):
                 out = method(self, *args, **options)
-        else:
+        elif out is None:
             out = method(self, *args, **options)
 
         def take(x: Any) -> Any:
@@ -218,14 +230,14 @@ class Overlapping:
         return self.take(x)
 
 
-
-
 def within(x: Any) -> bool:
     """Says whether a transformation runs, whose values would stand in place of views of a tensor.
 
     Hooks are none: they see the operations of views as others. A function that a solver calls again
     and again, with other values in place of a tensor, takes its views of those.
     """
+    if slot.trace is None and x.home is None:
+        return False
     trace = base_trace()
     if x.home is None:
         return trace is not RAW
@@ -247,6 +259,8 @@ def is_replaced(view: Any, base: Any) -> bool:
 
 def _frozen(argument: Any) -> Any:
     """Returns an argument that nobody can change any more."""
+    if type(argument) is tuple and NUMBERS.issuperset(map(type, argument)):
+        return argument
     if isinstance(argument, list | tuple):
         return tuple(map(_frozen, argument))
     is_row = type(argument) is np.ndarray and argument.ndim == 1

@@ -19,7 +19,7 @@ from functensor.backends.native import machine, matrix_products
 from functensor.backends.native.array_objects import is_known
 from functensor.backends.native.c_library_flags import c_library_tells
 from functensor.backends.native.entry import objects_call
-from functensor.backends.native.matrix_products import PRODUCT_OBJECTS, MatrixProduct
+from functensor.backends.native.matrix_products import MatrixProduct
 from functensor.backends.native.team import Team, server
 
 pytestmark = [
@@ -79,18 +79,18 @@ def in_blocks(x, y, sums):
     return out
 
 
-def by_kernel(product, x, y):
-    """Returns a product by its kernel, of the matrices as they lie in C order."""
+def by_kernel(product, x, y, *bias):
+    """Returns a product by its kernel, of the matrices as they lie in C order, and what it told."""
     server()
     code = machine.machine_code(
         matrix_products.own_product_text(product), [matrix_products.PRODUCT_FUNCTION]
     )
-    run = objects_call(code, matrix_products.PRODUCT_FUNCTION, len(PRODUCT_OBJECTS))
+    run = objects_call(code, matrix_products.PRODUCT_FUNCTION, len(product.objects))
     out = np.full(product.sizes[:2], np.nan, x.dtype)
     room = np.full(matrix_products.room_words(product) + 1, -1, np.int64)
     team = Team.taken(helped=False)
     given = [v.T if turned else v for v, turned in zip((x, y), product.turned, strict=True)]
-    run(*given, out, room, team.memory)
+    run(*given, out, room, *bias, team.memory)
     team.give_back()
     assert room[-1] == -1
     return out, room[0]
@@ -117,6 +117,18 @@ def test_kernels_add_up_in_blocks(sizes, turned, vector_bytes, dtype, data):
         np.testing.assert_array_equal(out, in_blocks(x, y, sums))
     else:  # a wide number rounds twice
         np.testing.assert_allclose(out, in_blocks(x, y, sums), rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("sizes", [(13, 35, 20), (60, 300, 50)], ids=str)
+@pytest.mark.parametrize("cut", [0, 8])
+def test_kernels_add_a_row_to_each_row(sizes, cut):
+    x, y = factors(sizes, "f4", (False, True))
+    sums = (cut, sizes[2] - cut) if cut else (sizes[2],)
+    bias = np.random.default_rng(1).standard_normal(sizes[1]).astype("f4")
+    product = MatrixProduct(4, sizes, (False, True), sums, True, machine.vector_bytes(), 2, True)
+    out, told = by_kernel(product, x, y, bias)
+    assert told == 0
+    np.testing.assert_array_equal(out, in_blocks(x, y, sums) + bias)
 
 
 def test_panels_that_lie_far_apart_are_laid_side_by_side():
@@ -176,6 +188,36 @@ def test_eager_products_have_the_bits_of_blas(sizes, turned, dtype):
     for _ in range(4):
         np.testing.assert_array_equal(np.asarray(fnp.matmul(*given_)), wanted)
         decided()
+
+
+@settings(max_examples=sized(8, 100), deadline=None)
+@given(
+    st.tuples(st.integers(1, 80), st.integers(1, 80), st.integers(1, 500)),
+    st.sampled_from(LAYOUTS),
+    st.sampled_from(["f4", "f8"]),
+)
+def test_biased_products_have_the_bits_of_blas_and_numpy(sizes, turned, dtype):
+    eager_code.kinds.clear()
+    x, y = factors(sizes, dtype, turned)
+    bias = np.random.default_rng(1).standard_normal(sizes[1]).astype(dtype)
+    wanted = blas_calls.by_blas(x, y) + bias
+    for _ in range(4):
+        np.testing.assert_array_equal(blas_calls.biased_product(x, y, bias), wanted)
+        decided()
+
+
+def test_an_overflow_with_a_row_is_told_of_as_numpy_does():
+    x, y = factors((64, 64, 64), "f4", (False, True))
+    bias = np.zeros(64, "f4")
+    blas_calls.biased_product(x, y, bias)
+    decided()
+    x[9], y[:, 5], bias[5] = 3e38 / 64, 1, 3e38
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        out = blas_calls.biased_product(x, y, bias)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out, blas_calls.by_blas(x, y) + bias)
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        blas_calls.biased_product(x, y, bias)
 
 
 def test_large_products_run_as_machine_code_where_bits_allow():

@@ -30,6 +30,7 @@ needs_code = pytest.mark.skipif(
 def small_and_soon(monkeypatch):
     """Makes lists of small work too, after the first call."""
     monkeypatch.setattr(stacks, "known_stacks", {})
+    monkeypatch.setattr(normalization, "whole_runs", {})
     monkeypatch.setattr(stacks, "FEWEST_LISTED_ELEMENTS", 1)
     monkeypatch.setattr(small_attention, "FEWEST_SCORES", 1)
     monkeypatch.setattr(stacks, "CALLS_BEFORE", 1)
@@ -156,6 +157,34 @@ def test_normalization_has_the_bits_of_numpy(monkeypatch, name, dtype, center):
         found = known()
     if name in ("blocks and a rest", "groups"):
         assert all(each.calls is not None for each in found)
+
+
+@needs_code
+def test_whole_blocks_of_rows_are_found_at_once(monkeypatch):
+    shape = (4, 128, 128)
+    x, g = numbers(*shape, dtype="f"), numbers(*shape, dtype="f", seed=1)
+    weight = numbers(128, dtype="f", seed=2)
+    for _ in range(6):
+        wanted = normalized(x, g, weight, weight, True)
+        known()
+    cut = []
+    blocks = normalization._blocks_of_rows
+
+    def noted(*lengths):
+        cut.append(lengths)
+        return blocks(*lengths)
+
+    monkeypatch.setattr(normalization, "_blocks_of_rows", noted)
+    for got, right in zip(normalized(x, g, weight, weight, True), wanted, strict=True):
+        assert got.tobytes() == right.tobytes()
+    assert not cut
+    # Memory that is not aligned, and other layouts, go the long way.
+    odd = np.frombuffer(b"0" + x.tobytes(), np.uint8)[1:].view("f").reshape(shape)
+    apart = np.concatenate([x, x], axis=-1)[..., :128]
+    for other in (odd, apart):
+        for got, right in zip(normalized(other, g, weight, weight, True), wanted, strict=True):
+            assert got.tobytes() == right.tobytes()
+    assert cut
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (3, 0), (0, 0)])
@@ -338,3 +367,26 @@ def test_attention_that_is_computed_otherwise():
         (q, k[:, :0], v[:, :0], False),
     ):
         assert small_attention.small_attention(*given, 1.0) is None
+
+
+@pytest.mark.parametrize("outputs", [8, 5])
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_heads_side_by_side_stay_so(dtype, outputs):
+    q, k, _ = heads(0, 2, 70, 3, 8, dtype)
+    v = heads(1, 2, 70, 3, outputs, dtype)[2]
+    for _ in range(4):
+        out = attention.attention(q, k, v, causal=True, scale=0.3)
+        in_order = [np.ascontiguousarray(x) for x in (q, k, v)]
+        plain = attention.attention(*in_order, causal=True, scale=0.3)
+        assert plain.flags.c_contiguous
+        np.testing.assert_array_equal(out, plain)
+        # Tokens with their heads in a row are no copy.
+        rows = out.transpose(0, 2, 1, 3).reshape(2, 70, 3 * outputs)
+        assert np.shares_memory(rows, out)
+        known()
+
+
+def test_columns_of_queries_are_no_columns_of_the_result():
+    q, k, v = (x.swapaxes(-1, -2).copy().swapaxes(-1, -2) for x in matrices(40, 40, 4, 4, "f"))
+    out = attention.attention(q, k, v, causal=True, scale=0.3)
+    assert out.strides[-1] == out.itemsize

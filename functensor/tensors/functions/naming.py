@@ -92,10 +92,11 @@ def _renaming(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that takes parameters by NumPy's names too."""
 
     def renamed(*args: Any, **kwargs: Any) -> Any:
-        for name in NUMPY_NAMES.keys() & kwargs.keys():
-            # Both together are left to the function, which has no such parameter.
-            if NUMPY_NAMES[name] not in kwargs:
-                kwargs[NUMPY_NAMES[name]] = kwargs.pop(name)
+        if kwargs:
+            for name in NUMPY_NAMES.keys() & kwargs.keys():
+                # Both together are left to the function, which has no such parameter.
+                if NUMPY_NAMES[name] not in kwargs:
+                    kwargs[NUMPY_NAMES[name]] = kwargs.pop(name)
         return function(*args, **kwargs)
 
     WRAPPER_CODES.add(renamed.__code__)

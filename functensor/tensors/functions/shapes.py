@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, combinations_with_replacement, pairwise
 from itertools import combinations as combined
-from itertools import combinations_with_replacement, pairwise
 from math import prod
+from operator import index as whole_number
 from typing import Any
 
 import numpy as np
@@ -343,13 +344,15 @@ def split(
             raise RuntimeError(f"split: pieces have a positive length, not {size}")
         sizes = [min(size, length - i) for i in range(0, length, size)] if length else [0]
     else:
-        sizes = list(split_size_or_sections)
+        sizes = [*map(whole_number, split_size_or_sections)]
         if sum(sizes) != length or min(sizes, default=0) < 0:
             raise RuntimeError(
                 f"split: pieces of {sizes} add up to {sum(sizes)}, and the axis has length {length}"
             )
-    starts = np.cumsum([0, *sizes]).tolist()
-    return tuple([narrow(tensor, dim, a, n) for a, n in zip(starts, sizes)])
+    axis = canonical_axis(dim, len(tensor.shape))
+    before = (slice(None),) * axis
+    starts = accumulate(sizes, initial=0)
+    return tuple([tensor[(*before, slice(a, a + n))] for a, n in zip(starts, sizes)])
 
 
 def split_with_sizes(input: Array, split_sizes: Sequence[int], dim: int = 0) -> tuple[Array, ...]:

@@ -18,7 +18,6 @@ from ....native.entry import objects_call
 from ....native.machine import machine_code, rest, vector_bytes
 from ....native.matrix_products import (
     PRODUCT_FUNCTION,
-    PRODUCT_OBJECTS,
     MatrixProduct,
     own_product_text,
     room_words,
@@ -44,7 +43,8 @@ def own_product(
 ) -> Callable[[Sequence[Buffer]], Any] | None:
     """Returns what computes a product of two matrices by a kernel; None where there is none.
 
-    That returns None where NumPy would warn, or raise, and where both matrices are one.
+    That returns None where NumPy would warn, or raise, and where both matrices are one. A third
+    operand is added to each row of the product.
 
     Args:
         name, types, params: those of a maker of `Way`.
@@ -54,7 +54,7 @@ def own_product(
     """
     if not (c_library_tells() and is_known()):
         return None
-    (x_shape, dtype), (y_shape, _), (shape, _) = types
+    (x_shape, dtype), (y_shape, _), *biases, (shape, _) = types
     turned = params["turned"]
     terms = x_shape[0] if turned[0] else x_shape[1]
     sums, begins_with_zero = blocks_of_sums((x_shape, y_shape), dtype, turned)
@@ -69,19 +69,20 @@ def own_product(
         begins_with_zero,
         vector_bytes(),
         threads.number,
+        bool(biases),
     )
     server()
     kernel = objects_call(
         machine_code(own_product_text(product), [PRODUCT_FUNCTION]),
         PRODUCT_FUNCTION,
-        len(PRODUCT_OBJECTS),
+        len(product.objects),
     )
     rest()
     words, team = room_words(product), MeasuredTeam()
 
     def run(operands: Sequence[Buffer]) -> Any:
         out, room = np.empty(shape, dtype), np.empty(words, np.int64)
-        team(kernel, (*operands, out, room))
+        team(kernel, (*operands[:2], out, room, *operands[2:]))
         told = room[0]
         if told and (told == AT_ONE_PLACE or set(np.geterr().values()) != {"ignore"}):
             return None

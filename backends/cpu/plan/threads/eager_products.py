@@ -8,7 +8,7 @@ threads hand them on without Python in between; until it is there, and elsewhere
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
 from math import prod
@@ -118,17 +118,33 @@ class ProductLayout:
         return out
 
 
-def multiplied(run: Callable[..., Any], operands: tuple[Any, ...], number: int = 1) -> None:
-    """Fills the memory of a product by machine code, on so many threads."""
-    from ....native.team import Team, TeamOfPieces, serve_teams
+@cache
+def teams() -> Any:
+    """Returns the module of teams, which is loaded where there is machine code."""
+    from ....native import team
 
+    return team
+
+
+def multiplied(
+    run: Callable[..., Any], operands: Sequence[Any], number: int = 1, others: Sequence[Any] = ()
+) -> None:
+    """Runs a function of machine code, on so many threads.
+
+    Args:
+        run: the function.
+        operands: what it takes before the memory of its team.
+        number: how many threads there are.
+        others: what it takes behind that.
+    """
+    module = teams()
     # Helpers that look for the next piece find no other team.
-    team = (TeamOfPieces if number > 1 else Team).taken(helped=False)
-    if isinstance(team, TeamOfPieces):
+    team = (module.TeamOfPieces if number > 1 else module.Team).taken(helped=False)
+    if number > 1:
         team.show()
         if awake() < number - 1:
-            call_helpers(serve_teams, number - 1)
-    run(*operands, team.memory)
+            call_helpers(module.serve_teams, number - 1)
+    run(*operands, team.memory, *others)
     team.give_back()
 
 

@@ -15,6 +15,7 @@ from ....primitives.core.errors import ShapeError, failure
 from ....primitives.core.registry import registry as ops
 from ....tensors import Tensor
 from ....tensors.autocasting import casting, in_half
+from ....tensors.biased_layers import images_with_bias, rows_with_bias
 from ....tensors.functions.looked_at import check_between
 from ....tensors.functions.naming import error_of, with_words
 from ....tensors.functions.reductions import norm
@@ -52,7 +53,11 @@ def linear(input: Array, weight: Any, bias: Any = None) -> Any:
     if len(weight.shape) == 2 and input.shape[-1:] == weight.shape[1:]:
         # Gradients of a product with a transpose would be transposed themselves, in memory too.
         if type(input) is Tensor and len(input.shape) in LINEAR_SUBSCRIPTS:
-            out = ops["einsum"].bind((input, weight), LINEAR_SUBSCRIPTS[len(input.shape)])
+            params = LINEAR_SUBSCRIPTS[len(input.shape)]
+            out = None if bias is None else rows_with_bias(input, weight, bias, params)
+            if out is not None:
+                return out
+            out = ops["einsum"].bind((input, weight), params)
         else:
             out = ops.einsum("...i,oi->...o", input, weight)
     else:
@@ -108,10 +113,13 @@ def convolution(n: int) -> Callable[..., Any]:
             input, weight, bias = in_half(input, weight, bias)
         x, single = with_batch(name, input, n)
         places = padding.upper() if isinstance(padding, str) else spatial(padding, n)
+        fits = isinstance(bias, Tensor) and bias.shape == weight.shape[:1]
         out = pure.conv(
-            x, weight, bias, stride=spatial(stride, n), padding=places,
+            x, weight, None if fits else bias, stride=spatial(stride, n), padding=places,
             dilation=spatial(dilation, n), groups=groups,
         )  # fmt: skip
+        if fits:
+            out = images_with_bias(out, bias)
         return out[0] if single else out
 
     return with_words(

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ....backends.errors.words import WRAPPER_CODES
+from ....nn.losses import softmax_cross_entropy
 from ....primitives.core.array import Array
 from ....primitives.core.registry import registry as ops
 from ....tensors.autocasting import casting, in_float32
@@ -228,8 +229,6 @@ def cross_entropy(
     """
     if target.dtype.kind in "fV":
         return soft_cross_entropy(input, target, weight, reduction, label_smoothing)
-    from ....nn.losses import softmax_cross_entropy
-
     rows = with_classes_last(input)
     if weight is None and not label_smoothing and all_differ(target, ignore_index):
         check_classes(rows, target)

@@ -65,7 +65,8 @@ def flattened(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
     rank = data.ndim
     if len(args) > 2 or not WHOLE_NUMBERS.issuperset(map(type, args)):
         return None
-    first, last = (*args, *(0, -1)[len(args) :])
+    first = args[0] if args else 0
+    last = args[1] if len(args) > 1 else -1
     if not (-rank <= first < rank and -rank <= last < rank):
         return None
     first, last = first % rank, last % rank

@@ -390,3 +390,25 @@ def test_columns_of_queries_are_no_columns_of_the_result():
     q, k, v = (x.swapaxes(-1, -2).copy().swapaxes(-1, -2) for x in matrices(40, 40, 4, 4, "f"))
     out = attention.attention(q, k, v, causal=True, scale=0.3)
     assert out.strides[-1] == out.itemsize
+
+
+@needs_code
+@pytest.mark.parametrize("many", [10, 11])
+def test_kernels_of_more_arrays_than_a_list_takes_stay_with_numpy(many):
+    def added(*arrays):
+        *given, out = arrays
+        np.add(given[0], given[1], out=out)
+        for x in given[2:]:
+            np.add(out, x, out=out)
+
+    given = [numbers(3, 40, dtype="f", seed=i) for i in range(many)]
+    wanted = given[0] + given[1]
+    for x in given[2:]:
+        wanted = wanted + x
+    for _ in range(4):
+        out = np.empty((3, 40), "f")
+        stacks.over_stack(added, given, [out], [], {})
+        assert out.tobytes() == wanted.tobytes()
+        (found,) = known()
+    # With the result and the spare memory there are twelve, or one too many.
+    assert (found.calls is not None) == (many == 10)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .blocks import BLOCK_ELEMENTS, inexact, row_blocks, shaped_like
-from .reductions import largest, logsumexp
+from .reductions import largest_number, logsumexp
 
 if TYPE_CHECKING:
     from ..annotations import Buffer
@@ -28,7 +28,7 @@ def check_labels(labels: Buffer, classes: int) -> Any:
     """Returns labels in a row, as whole numbers of 64 bits; IndexError for a wrong one."""
     picks = np.asarray(labels).astype(np.int64, copy=False).reshape(-1)
     # Seen as unsigned, negative labels are too large, so that one pass finds both.
-    if picks.size and largest(picks.view(np.uint64)) >= classes:
+    if picks.size and largest_number(picks.view(np.uint64)) >= classes:
         wrong = picks[(picks < 0) | (picks >= classes)][0]
         raise IndexError(f"label {wrong} is none of the {classes} classes from 0 up")
     return picks

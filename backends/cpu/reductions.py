@@ -37,7 +37,7 @@ LONGEST_SHORT_ROW = 32
 
 add_up: Any = np.add.reduce
 # The methods of arrays get to these by Python.
-largest: Any = np.maximum.reduce
+largest_number: Any = np.maximum.reduce
 smallest: Any = np.minimum.reduce
 
 
@@ -210,7 +210,7 @@ def _exponentials(x: Buffer, axis: Axes) -> tuple[Any, Any, Any, Any]:
     """
     if x.size >= FEWEST_ELEMENTS_BY_BLAS:
         most, least = safe_exponents(x.dtype)
-        if largest(x, axis=None) <= most:
+        if largest_number(x, axis=None) <= most:
             powers = np.exp(x)
             sums = sum(powers, axis=axis, keepdims=True)
             if smallest(sums, axis=None) >= least:

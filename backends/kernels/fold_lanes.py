@@ -13,7 +13,7 @@ from .operations import KERNEL_FUNCTIONS
 
 __all__ = ["lanes_of_fold"]
 
-MOST_STATEMENTS, SUMS = 4, 4
+MOST_STATEMENTS, SUMS_SIDE_BY_SIDE = 4, 4
 
 
 def lanes_of_fold(
@@ -32,5 +32,5 @@ def lanes_of_fold(
         for s in body
     )
     # Lanes would be idle at the last places of others.
-    whole = not axis.block and axis.extent % (SUMS * lanes) == 0
-    return SUMS * lanes if short and whole and len(folds) == 1 < lanes else lanes
+    whole = not axis.block and axis.extent % (SUMS_SIDE_BY_SIDE * lanes) == 0
+    return SUMS_SIDE_BY_SIDE * lanes if short and whole and len(folds) == 1 < lanes else lanes

@@ -102,7 +102,7 @@ def is_division(statement: Statement) -> TypeGuard[Let]:
     return statement.value.dtype.char in LARGEST_UNSCALED
 
 
-def made_by(statement: Statement) -> list[LoopValue]:
+def values_known_behind(statement: Statement) -> list[LoopValue]:
     """Returns the values that are known behind a statement."""
     if isinstance(statement, For):
         return [fold.value for fold in statement.folds]
@@ -130,7 +130,7 @@ class _Divisions:
                 self.count(statement.body, [*loops, statement])
             elif is_division(statement):
                 self._division(statement.operands[1], loops)
-            self._home.update(dict.fromkeys(made_by(statement), len(loops)))
+            self._home.update(dict.fromkeys(values_known_behind(statement), len(loops)))
             if isinstance(statement, Let) and self._is_root(statement):
                 self.roots.add(statement.value)
 
@@ -174,7 +174,7 @@ class _Rewriter:
                 self._division(statement)
             else:
                 self._written.append(statement)
-            for value in made_by(statement):
+            for value in values_known_behind(statement):
                 if value in self._shared:
                     scaled = value not in self._roots
                     self._reciprocals[value] = reciprocal_of(self._compute, value, scaled)

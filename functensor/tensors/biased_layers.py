@@ -17,7 +17,7 @@ from .tape import TAPE
 __all__ = ["images_with_bias", "rows_with_bias"]
 
 # The dtypes that BLAS multiplies and that are as wide as PyTorch's.
-FLOATS = "fd"
+MULTIPLIED_BY_BLAS = "fd"
 
 
 def rows_with_bias(x: Any, weight: Any, bias: Any, params: dict[str, Any]) -> Any:
@@ -62,7 +62,7 @@ def buffers_at_hand(*operands: Any) -> list[Any] | None:
             return None
         buffers.append(operand._data)
     dtype = getattr(buffers[0], "dtype", None)
-    if dtype is None or dtype.char not in FLOATS:
+    if dtype is None or dtype.char not in MULTIPLIED_BY_BLAS:
         return None
     if any([type(x) is not np.ndarray or x.dtype != dtype for x in buffers]):  # noqa: C419 - quicker
         return None
@@ -78,7 +78,7 @@ def images_with_bias(images: Any, bias: Any) -> Any:
     """
     shape = bias.shape[0], *(1,) * (len(images.shape) - 2)
     buffers = buffers_at_hand(images, bias)
-    if buffers is None or is_kept(images) or not buffers[0].flags.writeable:
+    if buffers is None or has_kept_elements(images) or not buffers[0].flags.writeable:
         return images + ops.reshape(bias, shape)
     column = ops.reshape(bias, shape)
     add_to_channels(*buffers)
@@ -88,7 +88,7 @@ def images_with_bias(images: Any, bias: Any) -> Any:
     return TAPE.wrap(buffers[0], node)
 
 
-def is_kept(x: Any) -> bool:
+def has_kept_elements(x: Any) -> bool:
     """Says whether the node of a tensor has kept its elements for the backward pass."""
     return x.node is not None and any(kept is x._data for kept in x.node.saved)
 

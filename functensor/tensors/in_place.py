@@ -34,7 +34,7 @@ from .short_views import (
     flattened,
     in_shape,
     short_view,
-    with_axes_in_order,
+    with_axes_permuted,
     with_axes_swapped,
 )
 from .strides import as_strided, unfold
@@ -371,7 +371,7 @@ class InPlace(TorchMemory):
     ravel = viewing(TorchMemory.ravel, copies=True)
     flatten = viewing(TorchMemory.flatten, copies=True, short=flattened)
     expand = viewing(TorchMemory.expand)
-    permute = viewing(TorchMemory.permute, short=with_axes_in_order)
+    permute = viewing(TorchMemory.permute, short=with_axes_permuted)
     transpose = viewing(TorchMemory.transpose, short=with_axes_swapped)
     swapaxes = viewing(TorchMemory.swapaxes, short=with_axes_swapped)
     diagonal = viewing(_diagonal_view)

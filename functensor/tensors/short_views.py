@@ -15,10 +15,10 @@ from .grad_mode import mode
 from .tape import TAPE
 
 __all__ = [
-    "at_key", "flattened", "in_shape", "short_view", "with_axes_in_order", "with_axes_swapped",
+    "at_key", "flattened", "in_shape", "short_view", "with_axes_permuted", "with_axes_swapped",
 ]  # fmt: skip
 
-WHOLE_NUMBERS = frozenset({int})
+PLAIN_INTEGERS = frozenset({int})
 
 # The name of a primitive, its parameters, and its result.
 ShortResult: TypeAlias = tuple[str, dict[str, Any], Any]
@@ -53,7 +53,7 @@ def short_view(x: Any, data: Any, short: Any, args: tuple[Any, ...]) -> Any:
 def in_shape(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
     """Returns an array in a shape that is given as whole numbers, or as a tuple of them."""
     shape = args[0] if len(args) == 1 and type(args[0]) is tuple else args
-    if not WHOLE_NUMBERS.issuperset(map(type, shape)):
+    if not PLAIN_INTEGERS.issuperset(map(type, shape)):
         return None
     if prod(shape) != data.size or min(shape, default=0) < 0:
         return None
@@ -63,7 +63,7 @@ def in_shape(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
 def flattened(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
     """Returns an array with axes in a row made into one, from the first to the last of two."""
     rank = data.ndim
-    if len(args) > 2 or not WHOLE_NUMBERS.issuperset(map(type, args)):
+    if len(args) > 2 or not PLAIN_INTEGERS.issuperset(map(type, args)):
         return None
     first = args[0] if args else 0
     last = args[1] if len(args) > 1 else -1
@@ -77,11 +77,11 @@ def flattened(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
     return "reshape", {"shape": shape}, data.reshape(shape)
 
 
-def with_axes_in_order(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
+def with_axes_permuted(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
     """Returns an array with its axes in an order that is given as `in_shape` takes a shape."""
     order = args[0] if len(args) == 1 and type(args[0]) is tuple else args
     rank = data.ndim
-    if not WHOLE_NUMBERS.issuperset(map(type, order)) or not rank:
+    if not PLAIN_INTEGERS.issuperset(map(type, order)) or not rank:
         return None
     axes = tuple([axis % rank for axis in order])
     if sorted(axes) != [*range(rank)] or not -rank <= min(order) <= max(order) < rank:
@@ -92,7 +92,7 @@ def with_axes_in_order(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
 def with_axes_swapped(data: Any, args: tuple[Any, ...]) -> ShortResult | None:
     """Returns an array with two axes swapped, which are whole numbers."""
     rank = data.ndim
-    if len(args) != 2 or not WHOLE_NUMBERS.issuperset(map(type, args)):
+    if len(args) != 2 or not PLAIN_INTEGERS.issuperset(map(type, args)):
         return None
     i, j = args
     if not (-rank <= i < rank and -rank <= j < rank):

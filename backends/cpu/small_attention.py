@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arrays.nn_formulas import stacked_shape
 from ..restoring import reporting
-from .reductions import LONGEST_BLAS_RUN, largest, ones, smallest
+from .reductions import LONGEST_BLAS_RUN, largest_number, ones, smallest
 from .stacks import over_stack
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def filled_well(
 def are_right(totals: Buffer) -> bool:
     """Says by the sums of powers whether none has become infinite, and not all of a row zero."""
     low, high = bounds_of_totals(totals.dtype)
-    return bool(smallest(totals, axis=None) >= low and largest(totals, axis=None) <= high)
+    return bool(smallest(totals, axis=None) >= low and largest_number(totals, axis=None) <= high)
 
 
 @lru_cache(maxsize=4)

@@ -47,6 +47,8 @@ PASSES_OF_EACH_WAY = 8
 # one after the other before it is given up: a number in them changes, or a shape.
 MOST_ALIKE, MOST_MISSED = 8, 32
 MOST_LOSSES = 256
+# Longer graphs have no plan: it would take many seconds to make it.
+MOST_NODES = 4000
 # After so many passes that had no use of being looked at, so many are not.
 MOST_USELESS, PASSES_OF_REST = 16, 512
 
@@ -104,6 +106,8 @@ class MetGraph:
             self._wait()
         begun = perf_counter()
         if plan is None:
+            # The walk lets go of what it has used.
+            values.clear()
             grads = walk(roots, consume, *told)
         else:
             grads = self._by(plan, nodes, values, consume, told[0])
@@ -156,19 +160,20 @@ class MetGraph:
 
     def make(self) -> None:
         """Makes the plan, for the next pass to take."""
-        plan = None
+        plan = failed = None
         program: Program | None = None
         try:
             with config.using(matmul_precision=self._numerics):
                 program = self.staged()
                 plan = plan_of_buffers(program)
         except Exception as error:
-            if program is not None:
-                tell_failure(program, error)
+            failed = error
         if plan is None:
             self._settle(None)
         else:
             self.plan = plan
+        if program is not None and failed is not None:
+            tell_failure(program, failed)
 
     def staged(self) -> Program:
         """Returns the program that computes the cotangents of the leaves of the arrays."""
@@ -248,8 +253,8 @@ class Alike:
         except NoOutline:
             return None
         self.graphs = [*self.graphs[1 - MOST_ALIKE :], graph]
-        values = graph.outline.values_of(nodes, roots)
-        return None if values is None else (graph, values)
+        # It has no plan yet that would take its arrays.
+        return graph, []
 
     def note(self, graph: MetGraph | None) -> None:
         """Notes what a pass has found; looking costs time, and rests where it has no use."""
@@ -289,7 +294,7 @@ def walk_by_plan(roots: Roots, consume: bool, *told: Any) -> dict[Node, Any]:
         alike.resting -= 1
         return walk(roots, consume, *told)
     nodes = nodes_behind([node for node, _ in roots])
-    found = alike.find(nodes, roots)
+    found = alike.find(nodes, roots) if len(nodes) <= MOST_NODES else None
     alike.note(found and found[0])
     if found is None:
         return walk(roots, consume, *told)

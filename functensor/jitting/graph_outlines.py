@@ -101,14 +101,16 @@ class Outline:
         self._cotangents = [outlined(g) for _, g in roots]
         parts = self._cotangents + [part for step in self._steps for part in step.saved]
         found: list[Any] = []
-        self._taken(nodes, roots, found)
-        of_array: dict[int, int] = {}
-        # For each array that stands somewhere, its number among those that are not the same.
-        self._numbers = [of_array.setdefault(id(x), len(of_array)) for x in found]
-        self._firsts = [self._numbers.index(k) for k in range(len(of_array))]
-        self._again = [
-            (i, first) for i, k in enumerate(self._numbers) if (first := self._firsts[k]) != i
-        ]
+        if not self._taken(nodes, roots, found):
+            raise NoOutline
+        # For each array, the first of the places where it stands.
+        places: dict[int, int] = {}
+        firsts = [places.setdefault(id(x), i) for i, x in enumerate(found)]
+        self._firsts = [*places.values()]
+        # For each place, the number of its array among those that are not the same.
+        numbers_of = {first: k for k, first in enumerate(self._firsts)}
+        self._numbers = [numbers_of[first] for first in firsts]
+        self._again = [(i, first) for i, first in enumerate(firsts) if first != i]
         held = [part for part in parts if type(part) is Held]
         self.held: list[Held] = [held[i] for i in self._firsts]
         self.device = next((x.device for x in self.held if x.device != "cpu"), "cpu")

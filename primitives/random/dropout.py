@@ -12,7 +12,7 @@ from ..core.array import Array
 from ..core.errors import misfit
 from ..core.families import batch_filled
 from ..core.primitive import Primitive
-from ..core.shape_dtype import ShapeDtype
+from ..core.shape_dtype import INEXACT, ShapeDtype
 from ..core.test_samples import Operand, Sample
 from .bits import KEY_NUMBERS, words_of_numpy
 
@@ -28,7 +28,8 @@ def _infer_dropout(
             f"dropout: an array of shape {x.shape} and keys of shape {key.shape}",
             "keys of shape (*batch, 2) go with an array of shape (*batch, ...)",
         )
-    return ShapeDtype(x.shape, np.divide(np.ones((), x.dtype), 0.5).dtype)
+    dtype = x.dtype if x.dtype.kind in INEXACT else np.divide(np.ones((), x.dtype), 0.5).dtype
+    return ShapeDtype(x.shape, dtype)
 
 
 def _again(g: Array, key: Array, rate: float) -> Array:

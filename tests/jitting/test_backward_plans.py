@@ -1,6 +1,7 @@
 """Backward passes over graphs that were met before run by plans, under ``config.benchmark``."""
 
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -271,6 +272,22 @@ def test_results_have_memory_of_their_own():
     assert ones.sum() == y.grad.sum() == 12
 
 
+def test_gradients_of_dropout_have_the_dtype_of_its_operand(monkeypatch):
+    count = passes_by_plan(monkeypatch)
+    x = torch.tensor(normal(4, 4), requires_grad=True)
+
+    def gradients():
+        torch.manual_seed(0)
+        x.grad = None
+        (torch.nn.functional.dropout(x.bfloat16(), 0.5) * x.abs()).backward(torch.ones(4, 4))
+        return x.grad
+
+    wanted = gradients()
+    planned()
+    same(gradients(), wanted, 0.02)
+    assert len(count) == 1
+
+
 def test_leaves_without_a_path():
     step = ft.grad(lambda p: fnp.sum(p["a"] * p["a"]) + fnp.sum(fnp.floor(p["b"])))
     params = {"a": normal(3), "b": normal(2), "c": normal(2)}
@@ -356,6 +373,52 @@ def test_a_plan_that_cannot_be_made(monkeypatch):
     assert graph.settled
     assert graph.plan is None
     same(step(normal(3)), wanted)
+
+
+def test_a_failure_that_is_told_as_an_error(monkeypatch):
+    ft.grad(lambda x: fnp.sum(x * x))(normal(3))
+
+    def broken(program):
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(backward_plans, "plan_of_buffers", broken)
+    (graph,) = graphs()
+    with pytest.raises(RuntimeWarning, match="a fault"):
+        graph.make()
+    assert graph.settled
+
+
+def test_walks_let_go_of_what_they_used():
+    params = [normal(100_000, seed=i) for i in range(10)]
+    step = ft.grad(lambda params: sum(fnp.sum(fnp.exp(p * 0.5)) for p in params))
+    size = params[0].nbytes
+
+    def peak(choice):
+        with ft.config.using(benchmark=choice):
+            tracemalloc.start()
+            step(params)
+            found = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        return found
+
+    wanted = peak(False)
+    for _ in range(3):
+        assert peak(True) < wanted + 4 * size
+
+
+def test_very_long_graphs_walk():
+    def step(count):
+        def chain(x):
+            for _ in range(count):
+                x = -x
+            return x
+
+        ft.grad(chain)(1.0)
+
+    step(backward_plans.MOST_NODES)
+    assert not graphs()
+    step(3)
+    assert graphs()
 
 
 @pytest.mark.parametrize("name", thinned(PRIMITIVES, 6))

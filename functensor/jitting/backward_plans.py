@@ -48,7 +48,7 @@ PASSES_OF_EACH_WAY = 8
 MOST_ALIKE, MOST_MISSED = 8, 32
 MOST_LOSSES = 256
 # Longer graphs have no plan: it would take many seconds to make it.
-MOST_NODES = 4000
+MOST_PLANNED_NODES = 4000
 # After so many passes that had no use of being looked at, so many are not.
 MOST_USELESS, PASSES_OF_REST = 16, 512
 
@@ -294,7 +294,7 @@ def walk_by_plan(roots: Roots, consume: bool, *told: Any) -> dict[Node, Any]:
         alike.resting -= 1
         return walk(roots, consume, *told)
     nodes = nodes_behind([node for node, _ in roots])
-    found = alike.find(nodes, roots) if len(nodes) <= MOST_NODES else None
+    found = alike.find(nodes, roots) if len(nodes) <= MOST_PLANNED_NODES else None
     alike.note(found and found[0])
     if found is None:
         return walk(roots, consume, *told)

@@ -415,7 +415,7 @@ def test_very_long_graphs_walk():
 
         ft.grad(chain)(1.0)
 
-    step(backward_plans.MOST_NODES)
+    step(backward_plans.MOST_PLANNED_NODES)
     assert not graphs()
     step(3)
     assert graphs()

@@ -29,12 +29,14 @@ from ..traces.reverse import walk
 from .compile import compiled
 from .gpu_tiers import gpu_of, plan_on_gpu
 from .graph_outlines import NoOutline, Outline
-from .tiers import tell_failure
+from .input_orders import input_orders
+from .tiers import Tiers, tell_failure
 
 if TYPE_CHECKING:
     from ..backends.native.background import BackgroundJob
     from ..traces.reverse import Node
     from .graph_outlines import Roots
+    from .input_orders import InputOrders
 
 __all__ = ["MetGraph", "met_graphs", "walk_by_plan"]
 
@@ -64,7 +66,7 @@ class MetGraph:
     """
 
     __slots__ = (
-        *("__weakref__", "_calls", "_leaves", "_numerics", "_spent", "_times"),
+        *("__weakref__", "_calls", "_leaves", "_numerics", "_orders", "_spent", "_times"),
         *("_used_up", "job", "outline", "plan", "settled"),
     )
 
@@ -76,6 +78,8 @@ class MetGraph:
         self._leaves: list[int] = []
         self._used_up: list[int] = []
         self._numerics = config.matmul_precision
+        # How the arrays lay in memory that were seen last.
+        self._orders: InputOrders = ()
         self.plan: Callable[[list[Any]], Sequence[Any]] | None = None
         self.settled = False
         self.job: BackgroundJob | None = None
@@ -106,6 +110,8 @@ class MetGraph:
             self._wait()
         begun = perf_counter()
         if plan is None:
+            if values and self.job is None and self.outline.device == "cpu":
+                self._orders = input_orders(values, ())
             # The walk lets go of what it has used.
             values.clear()
             grads = walk(roots, consume, *told)
@@ -165,7 +171,7 @@ class MetGraph:
         try:
             with config.using(matmul_precision=self._numerics):
                 program = self.staged()
-                plan = plan_of_buffers(program)
+                plan = plan_of_buffers(program, self._orders)
         except Exception as error:
             failed = error
         if plan is None:
@@ -191,11 +197,18 @@ class MetGraph:
         self.plan, self.settled = plan, True
 
 
-def plan_of_buffers(program: Program) -> Callable[[list[Any]], Sequence[Any]] | None:
-    """Returns what computes a staged program on buffers; None where there is no plan."""
+def plan_of_buffers(
+    program: Program, orders: InputOrders = ()
+) -> Callable[[list[Any]], Sequence[Any]] | None:
+    """Returns what computes a staged program on buffers; None where there is no plan.
+
+    ``orders`` says how the buffers lie in memory, where that is known.
+    """
     made = compiled(program)
     run: Any
     if made.on_cpu:
+        if orders and isinstance(made.run, Tiers):
+            made.run.expect_orders(orders)
         made.compile()
 
         def run(buffers: list[Any]) -> Any:

@@ -137,7 +137,13 @@ class Tiers:
 
     def note_orders(self, buffers: Sequence[Any]) -> None:
         """Notes how arguments lie in memory, for which machine code is to be made."""
-        self._orders = input_orders(buffers, self._fixed)
+        self.expect_orders(input_orders(buffers, self._fixed))
+
+    def expect_orders(self, orders: InputOrders) -> None:
+        """Has machine code made for arguments that lie in memory in some orders."""
+        self._orders = tuple(
+            [None if i in self._fixed else order for i, order in enumerate(orders)]
+        )
 
     def note_time(self, took: float, native: Any) -> None:
         """Notes the time of a call, and decides once there are enough of both plans.

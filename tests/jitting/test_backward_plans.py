@@ -364,7 +364,7 @@ def test_a_plan_that_cannot_be_made(monkeypatch):
     step = ft.grad(lambda x: fnp.sum(x * x))
     wanted = step(normal(3))
 
-    def broken(program):
+    def broken(program, orders):
         raise MemoryError("no room")
 
     monkeypatch.setattr(backward_plans, "plan_of_buffers", broken)
@@ -378,7 +378,7 @@ def test_a_plan_that_cannot_be_made(monkeypatch):
 def test_a_failure_that_is_told_as_an_error(monkeypatch):
     ft.grad(lambda x: fnp.sum(x * x))(normal(3))
 
-    def broken(program):
+    def broken(program, orders):
         raise ValueError("a fault")
 
     monkeypatch.setattr(backward_plans, "plan_of_buffers", broken)
